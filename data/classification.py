@@ -1,0 +1,281 @@
+"""Sentence and sentence-pair tasks: examples from tables, labels, features.
+
+Imports no TensorFlow.
+"""
+
+import math
+import os
+from typing import NamedTuple
+
+import numpy as np
+from absl import logging
+
+from data import errors, ragged, tables
+
+
+class Example(NamedTuple):
+    """One row of a task's file; `label` is None in files without labels."""
+
+    line: int
+    id: str
+    text_a: str
+    text_b: str | None
+    label: object
+
+
+class Examples(NamedTuple):
+    """The rows of one file, in its order."""
+
+    path: str
+    rows: list[Example]
+
+    @property
+    def lines(self):
+        return np.array([example.line for example in self.rows])
+
+
+def read(folder, alternatives, language="", labelled=True):
+    """Reads the first file that is there.
+
+    Args:
+      folder: the data folder.
+      alternatives: sequence of `glue.Table`.
+      language: for tables that keep several.
+      labelled: whether labels are wanted. Where they are not, as in prediction, a
+        column of labels is not looked at, and a row without text is still a row.
+
+    Returns:
+      Examples.
+
+    Raises:
+      errors.InputError: no such file, no rows, or one that can't be read.
+    """
+    by_name = {table.file.format(language=language): table for table in alternatives}
+    name = tables.find(folder, list(by_name))
+    path, table = os.path.join(folder, name), by_name[name]
+    columns = {"text_a": table.text_a, "text_b": table.text_b, "id": table.id}
+    columns["language"] = table.only_language
+    if labelled:
+        columns["label"] = table.label
+    if table.pairs:
+        columns["first"], columns["second"] = "#1 ID", "#2 ID"
+        how, pairs_file = table.pairs
+        pairs = _read_pairs(folder, pairs_file)
+    columns = {role: column for role, column in columns.items() if column is not None}
+    rows, empty = [], []
+    for line, row in tables.read(
+        path, columns, table.header, table.num_fields, table.skip_ragged
+    ):
+        if table.only_language and row["language"] != language:
+            continue
+        if table.pairs:
+            among = (row["first"], row["second"]) in pairs
+            if among != (how == "in"):
+                continue
+        example = Example(
+            line,
+            str(row.get("id", len(rows))),
+            _text(path, line, row["text_a"]),
+            _text(path, line, row["text_b"]) if "text_b" in row else None,
+            row.get("label"),
+        )
+        if not example.text_a.strip() or example.text_b == "":
+            if labelled and not (example.text_a + (example.text_b or "")).strip():
+                raise errors.InputError(f"{path} line {line}: the row has no text")
+            empty.append(line)
+        rows.append(example)
+    if not rows:
+        what = f" in language {language!r}" if table.only_language else ""
+        raise errors.InputError(f"{path}: found no rows{what}, expected at least one")
+    if empty:
+        logging.warning(
+            "%s: %d rows have an empty text, the first on line %d; they are kept",
+            *(path, len(empty), empty[0]),
+        )
+    return Examples(path, rows)
+
+
+def discover_labels(examples, kind):
+    """Labels that occur, numbers by size and before words.
+
+    Raises:
+      errors.InputError: there are fewer than two.
+    """
+    found = set()
+    for example in examples.rows:
+        names = _label_names(examples.path, example, kind)
+        if kind == "classification" and not names[0]:
+            raise errors.InputError(
+                f"{examples.path} line {example.line}: the label is empty"
+            )
+        found.update(names)
+    unprintable = [name for name in found if any(c in name for c in "\t\n\r")]
+    if unprintable:
+        raise errors.InputError(
+            f"{examples.path}: label {tables.show(unprintable[0])} holds a tab or a "
+            "line end; outputs are tab-separated"
+        )
+    if len(found) < (2 if kind == "classification" else 1):
+        raise errors.InputError(
+            f"{examples.path}: found {len(found)} labels, expected at least two"
+        )
+    return tuple(sorted(found, key=_number_first))
+
+
+def targets(examples, kind, labels=None, aliases=None, value_range=None):
+    """What the model is to predict.
+
+    Args:
+      examples: with labels.
+      kind: "classification", "multi_label" or "regression".
+      labels: names, in the order of the head's outputs; None for regression.
+      aliases: dict, other spelling -> label.
+      value_range: (lowest, highest) value of a regression.
+
+    Returns:
+      int32 [N] label numbers; float32 [N, number of labels], 0 or 1, for multi-label;
+      float32 [N] for regression.
+
+    Raises:
+      errors.InputError: a label is unknown, or no number in the range.
+    """
+    path = examples.path
+    if kind == "regression":
+        return np.array(
+            [_number(path, example, value_range) for example in examples.rows],
+            np.float32,
+        )
+    ids = {label: number for number, label in enumerate(labels)}
+    for other, label in (aliases or {}).items():
+        ids[other] = ids[label]
+    rows = []
+    for example in examples.rows:
+        names = _label_names(path, example, kind)
+        for name in names:
+            if name not in ids:
+                allowed = ", ".join(tables.show(label) for label in labels[:10])
+                allowed += f", … ({len(labels)} labels)" if len(labels) > 10 else ""
+                raise errors.InputError(
+                    f"{path} line {example.line}: label {tables.show(name)} is not one "
+                    f"of {allowed}"
+                )
+        rows.append([ids[name] for name in names])
+    if kind == "classification":
+        return np.array([numbers[0] for numbers in rows], np.int32)
+    matrix = np.zeros((len(rows), len(labels)), np.float32)
+    for row, numbers in zip(matrix, rows, strict=True):
+        row[numbers] = 1
+    return matrix
+
+
+def truncate_pair(length_a, length_b, budget):
+    """Lengths of two texts cut from the end, one token of the longer at a time.
+
+    On a tie the second gives way, as in the original.
+
+    Args:
+      length_a, length_b: numbers of tokens.
+      budget: how many may stay together.
+
+    Returns:
+      (length_a, length_b), at most budget together.
+    """
+    half_b = budget // 2
+    if length_a + length_b <= budget:
+        return length_a, length_b
+    if length_a <= budget - half_b:
+        return length_a, budget - length_a
+    if length_b <= half_b:
+        return budget - length_b, length_b
+    return budget - half_b, half_b
+
+
+def features(examples, tokenizer, max_seq_length):
+    """Token ids of each example: [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
+
+    Args:
+      examples: Examples.
+      tokenizer: has `encode`, `cls_id` and `sep_id`.
+      max_seq_length: longest row, with the special tokens.
+
+    Returns:
+      dict of columns: input_ids and segment_ids, `ragged.Ragged`.
+    """
+    cut = 0
+
+    def rows():
+        nonlocal cut
+        for example in examples.rows:
+            ids_a = tokenizer.encode(example.text_a)
+            ids_b = None if example.text_b is None else tokenizer.encode(example.text_b)
+            budget = max_seq_length - (2 if ids_b is None else 3)
+            length_a, length_b = truncate_pair(len(ids_a), len(ids_b or ()), budget)
+            cut += length_a + length_b < len(ids_a) + len(ids_b or ())
+            ids = [tokenizer.cls_id, *ids_a[:length_a], tokenizer.sep_id]
+            segments = [0] * len(ids)
+            if ids_b is not None:
+                ids += [*ids_b[:length_b], tokenizer.sep_id]
+                segments += [1] * (length_b + 1)
+            yield {"input_ids": ids, "segment_ids": segments}
+
+    columns = ragged.columns(rows(), ragged.TOKENS)
+    if cut:
+        logging.info(
+            "%s: %d of %d rows were cut to %d tokens",
+            *(examples.path, cut, len(examples.rows), max_seq_length),
+        )
+    return columns
+
+
+def _read_pairs(folder, file):
+    path = os.path.join(folder, tables.find(folder, [file]))
+    rows = tables.read(path, {"first": 0, "second": 1}, header=False)
+    return {(row["first"], row["second"]) for _, row in rows}
+
+
+def _text(path, line, value):
+    if not isinstance(value, str):
+        raise errors.InputError(
+            f"{path} line {line}: expected a text, found {tables.show(value)}"
+        )
+    return value
+
+
+def _label_names(path, example, kind):
+    """The names in a label field: one, or for multi-label any number of them."""
+    value = example.label
+    if kind == "multi_label" and isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    names = value if kind == "multi_label" else [value]
+    if not isinstance(names, list) or not all(
+        isinstance(name, str | int | float) for name in names
+    ):
+        expected = "a list of labels" if kind == "multi_label" else "a label"
+        raise errors.InputError(
+            f"{path} line {example.line}: expected {expected}, found "
+            f"{tables.show(example.label)}"
+        )
+    return [str(name) for name in names]
+
+
+def _number(path, example, value_range):
+    try:
+        value = float(example.label)
+    except (TypeError, ValueError):
+        value = math.nan
+    low, high = value_range or (-math.inf, math.inf)
+    if not math.isfinite(value) or not low <= value <= high:
+        expected = f"a number from {low:g} to {high:g}" if value_range else "a number"
+        raise errors.InputError(
+            f"{path} line {example.line}: label {tables.show(example.label)} is not "
+            f"{expected}"
+        )
+    return value
+
+
+def _number_first(name):
+    try:
+        value = float(name)
+    except ValueError:
+        value = math.nan
+    return (1, 0.0, name) if math.isnan(value) else (0, value, name)
