@@ -1,0 +1,116 @@
+"""Masked LM and next-sentence pre-training from masked TFRecords.
+
+    python run_pretraining.py --bert_config_file=modeling/configs/tiny.json \
+        --input_file='records/*.tfrecord' --output_dir=out --do_train --do_eval
+"""
+
+import os
+
+from absl import flags
+
+from data import errors as data_errors
+from data import pretraining
+from modeling import config as config_lib
+from modeling import heads, losses
+from training import distribution, errors, loop, results, run_folder
+from training import flags as training_flags
+
+FLAGS = flags.FLAGS
+
+training_flags.define_run()
+training_flags.define_optimization()
+training_flags.define_hardware()
+training_flags.define_watching()
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Input TF example files (can be a glob or comma separated).",
+    required=True,
+)
+flags.DEFINE_string(
+    "eval_file",
+    None,
+    "TF example files to evaluate on; without it, those of --input_file, as in the "
+    "original.",
+)
+flags.DEFINE_integer(
+    "max_seq_length", 128, "Sequence length; must match data generation."
+)
+flags.DEFINE_integer(
+    "max_predictions_per_seq",
+    20,
+    "Masked LM predictions per sequence; must match data generation.",
+)
+flags.DEFINE_bool("do_train", False, "Whether to run training.")
+flags.DEFINE_bool("do_eval", False, "Whether to run eval on the dev set.")
+flags.DEFINE_integer("train_batch_size", 32, "Total batch size for training.")
+flags.DEFINE_integer("eval_batch_size", 8, "Total batch size for eval.")
+flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.")
+flags.DEFINE_integer("num_warmup_steps", 10000, "Number of warmup steps.")
+flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of eval steps.")
+
+
+def main(_):
+    if not FLAGS.do_train and not FLAGS.do_eval:
+        raise errors.RunError("at least one of --do_train and --do_eval must be given")
+    strategy = training_flags.set_up(FLAGS)
+    config = config_lib.BertConfig.from_file(FLAGS.bert_config_file)
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise errors.RunError(
+            f"--max_seq_length={FLAGS.max_seq_length} is more than the "
+            f"{config.max_position_embeddings} positions of {FLAGS.bert_config_file}"
+        )
+    settings = training_flags.make_settings(
+        FLAGS, strategy, FLAGS.num_train_steps, FLAGS.num_warmup_steps
+    )
+    objective = losses.pretraining_objective()
+    with strategy.scope():
+        model = heads.PretrainingModel(
+            config, recompute=settings.recompute, dtype=settings.dtype_policy
+        )
+
+    def evaluate():
+        stream = _stream(FLAGS.eval_file or FLAGS.input_file, FLAGS.eval_batch_size)
+        limit = FLAGS.max_eval_steps
+        return loop.evaluate(model, objective, stream, strategy, settings.xla, limit)
+
+    if FLAGS.do_train:
+        distribution.check_batch(
+            "train_batch_size",
+            FLAGS.train_batch_size,
+            strategy,
+            FLAGS.gradient_accumulation_steps,
+        )
+        run_folder.claim(
+            FLAGS.output_dir,
+            "run_pretraining",
+            FLAGS,
+            config,
+            free={"eval_file"},
+            chief=distribution.is_chief(strategy),
+        )
+        stream = _stream(FLAGS.input_file, FLAGS.train_batch_size, training=True)
+        loop.train(model, objective, stream, strategy, settings, evaluate)
+    if FLAGS.do_eval:
+        distribution.check_batch("eval_batch_size", FLAGS.eval_batch_size, strategy)
+        step, _ = loop.load_trained(model, FLAGS.output_dir, FLAGS.init_checkpoint)
+        scores = evaluate() | {"global_step": step}
+        if distribution.is_chief(strategy):
+            path = os.path.join(FLAGS.output_dir, "eval_results.txt")
+            results.write(path, scores)
+
+
+def _stream(files, batch_size, training=False):
+    return pretraining.PretrainingStream(
+        pretraining.files(files),
+        batch_size,
+        max_seq_length=FLAGS.max_seq_length,
+        max_predictions_per_seq=FLAGS.max_predictions_per_seq,
+        seed=FLAGS.seed,
+        shuffle=training,
+        repeat=training,
+    )
+
+
+if __name__ == "__main__":
+    data_errors.run(main, errors.RunError, config_lib.ModelError)

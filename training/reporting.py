@@ -1,0 +1,157 @@
+"""TensorBoard, metrics.jsonl, and what a person sees at the terminal."""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+
+import tensorflow as tf
+import tqdm
+
+METRICS = "metrics.jsonl"
+
+
+def read_metrics(folder):
+    """Returns the records of a run's metrics.jsonl, as dicts, in order."""
+    path = os.path.join(folder, METRICS)
+    if not os.path.exists(path):
+        return []
+    records = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            # A run that was killed while it wrote leaves half a line.
+            with contextlib.suppress(ValueError):
+                records.append(json.loads(line))
+    return records
+
+
+class Reporter:
+    """Tells people and TensorBoard how a run goes.
+
+    Training scalars go into the run's folder and evaluation's into `eval/` below it,
+    as the original's Estimator does. The x axis is the optimizer step. Nothing is
+    opened or written before the first number.
+
+    Args:
+      folder: the run's output folder.
+      num_steps: int, the last step, for the progress line.
+      chief: bool; other workers say and write nothing.
+    """
+
+    def __init__(self, folder, num_steps, chief=True):
+        self._folder = folder
+        self._num_steps = num_steps
+        self._chief = chief
+        self._writers = {}
+        self._jsonl = None
+        self._bar = None
+        self._last_line = 0.0
+        self._pause = 2.0
+        self._terminal = sys.stderr.isatty()
+
+    def say(self, text):
+        """Prints one line, above the progress line if there is one."""
+        if self._chief:
+            tqdm.tqdm.write(text, file=sys.stderr)
+
+    @contextlib.contextmanager
+    def waiting(self, what, seconds=10.0):
+        """Explains a silence: says `what` if the block takes longer than `seconds`."""
+        start = time.perf_counter()
+        timer = threading.Timer(seconds, lambda: self.say(f"still {what} …"))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if (took := time.perf_counter() - start) > seconds:
+                self.say(f"{what}: done after {took:.0f} s")
+
+    def begin(self, step):
+        """Starts at `step`: what metrics.jsonl says of later steps is forgotten."""
+        if not self._chief:
+            return
+        kept = [r for r in read_metrics(self._folder) if r["step"] <= step]
+        path = os.path.join(self._folder, METRICS)
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(record) + "\n" for record in kept)
+        os.replace(path + ".tmp", path)
+        self._jsonl = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        if self._terminal:
+            self._bar = tqdm.tqdm(
+                total=self._num_steps,
+                initial=step,
+                unit="step",
+                dynamic_ncols=True,
+                smoothing=0.1,
+            )
+
+    def _writer(self, name):
+        if name not in self._writers:
+            self._writers[name] = tf.summary.create_file_writer(
+                os.path.join(self._folder, name)
+            )
+        return self._writers[name]
+
+    def scalars(self, step, values, kind="train"):
+        """Writes numbers of one step to TensorBoard and to metrics.jsonl.
+
+        Args:
+          step: int.
+          values: {name: number}.
+          kind: "train" or "eval".
+        """
+        if not self._chief:
+            return
+        with self._writer("" if kind == "train" else kind).as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        if self._jsonl:
+            record = {"step": step, "kind": kind}
+            record |= {name: float(value) for name, value in values.items()}
+            self._jsonl.write(json.dumps(record) + "\n")
+            self._jsonl.flush()
+
+    def text(self, name, markdown):
+        if self._chief:
+            with self._writer("").as_default(step=0):
+                tf.summary.text(name, markdown)
+
+    def progress(self, step, loss, examples_per_second, seconds_per_step):
+        """Moves the progress line, or prints one now and then where there is none."""
+        if not self._chief:
+            return
+        if self._bar:
+            self._bar.update(step - self._bar.n)
+            self._bar.set_postfix_str(
+                f"loss {loss:.4f}, {examples_per_second:.1f} examples/s", refresh=False
+            )
+            return
+        now = time.perf_counter()
+        if now - self._last_line < self._pause and step < self._num_steps:
+            return
+        self._last_line = now
+        self._pause = min(60.0, self._pause * 1.5)
+        left = (self._num_steps - step) * seconds_per_step
+        self.say(
+            f"step {step}/{self._num_steps}  loss {loss:.4f}  "
+            f"{examples_per_second:.1f} examples/s  {clock(left)} left"
+        )
+
+    def close(self):
+        if self._bar:
+            self._bar.close()
+        for writer in self._writers.values():
+            writer.close()
+        if self._jsonl:
+            self._jsonl.close()
+
+
+def clock(seconds):
+    """Returns 3661 as "1:01:01", 61 as "1:01"."""
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

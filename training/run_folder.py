@@ -1,0 +1,103 @@
+"""run.json: what a run is, so that nothing else continues it by mistake."""
+
+import json
+import os
+import platform
+
+import keras
+import tensorflow as tf
+
+from training import errors, flags, saving
+
+NAME = "run.json"
+
+
+def own_flags(parsed):
+    """Returns {name: value} of the flags of this project, without absl's own."""
+    modules = parsed.flags_by_module_dict()
+    return {
+        flag.name: flag.value
+        for module, defined in sorted(modules.items())
+        if not module.startswith("absl.")
+        for flag in defined
+    }
+
+
+def claim(folder, script, parsed, config, free=(), chief=True, **more):
+    """Makes `folder` the run's, or checks that it already is.
+
+    Args:
+      folder: --output_dir.
+      script: the script's name without .py.
+      parsed: absl's FLAGS.
+      config: BertConfig, kept with the run.
+      free: names of flags, besides `flags.FREE`, that may change between starts.
+      chief: bool; other workers only check.
+      **more: what else is needed to use the trained model, JSON values.
+
+    Raises:
+      RunError: the folder holds a run with other values; the sentence names them.
+    """
+    record = {
+        "script": script,
+        "flags": own_flags(parsed),
+        "bert_config": config.to_dict(),
+        **more,
+        "versions": {
+            "python": platform.python_version(),
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+        },
+    }
+    record = json.loads(json.dumps(record))  # tuples become lists, as in the file
+    path = os.path.join(folder, NAME)
+    if saving.steps(folder):
+        _compare(read(folder), record, flags.FREE | set(free), folder)
+    if chief:
+        os.makedirs(folder, exist_ok=True)
+        if not os.path.exists(path) or not saving.steps(folder):
+            saving.write_json(path, record)
+
+
+def read(folder):
+    """Returns the record of the run in `folder`.
+
+    Raises:
+      RunError: there is none, or it can't be read.
+    """
+    path = os.path.join(folder, NAME)
+    if not os.path.exists(path):
+        raise errors.RunError(f"{folder} has no {NAME}: it is not the folder of a run")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except ValueError as error:
+        raise errors.RunError(f"{path} is not JSON: {error}") from None
+
+
+def _compare(old, new, free, folder):
+    """Raises RunError where two records describe different runs."""
+    differences = []
+    for part in sorted((old.keys() | new.keys()) - {"versions", "flags"}):
+        if old.get(part) != new.get(part):
+            differences.append(_difference(part, old.get(part), new.get(part)))
+    for name in sorted((old["flags"].keys() | new["flags"].keys()) - free):
+        before, now = old["flags"].get(name), new["flags"].get(name)
+        if before != now:
+            differences.append(_difference(f"--{name}", before, now))
+    if differences:
+        raise errors.RunError(
+            f"{folder} holds a run with another configuration: "
+            + "; ".join(differences)
+            + ". Give the former values to go on with it, or another --output_dir"
+        )
+
+
+def _difference(name, before, now):
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = [k for k in before.keys() | now.keys() if before.get(k) != now.get(k)]
+        return ", ".join(
+            f"{name}[{key}] was {before.get(key)} and is {now.get(key)}"
+            for key in sorted(keys)
+        )
+    return f"{name} was {before} and is {now}"
