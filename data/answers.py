@@ -8,9 +8,6 @@ import numpy as np
 
 from data import glue
 
-# A label of a multi-label task is given where its probability is at least this.
-THRESHOLD = 0.5
-
 
 def probabilities(logits, kind):
     """Softmax, or for multi-label sigmoid; the values themselves for regression.
@@ -32,11 +29,14 @@ def probabilities(logits, kind):
 
 
 def choices(probability, kind):
-    """What is predicted: int [N], float [N], or int [N, n] of 0 and 1."""
+    """What is predicted: int [N], float [N], or int [N, n] of 0 and 1.
+
+    A label of a multi-label task is given where it is as likely as not, or likelier.
+    """
     if kind == "regression":
         return probability[:, 0]
     if kind == "multi_label":
-        return (probability >= THRESHOLD).astype(np.int32)
+        return (probability >= 0.5).astype(np.int32)
     return probability.argmax(axis=-1)
 
 

@@ -17,15 +17,22 @@ from data import ragged
 _ROW_ORDER, _BATCH_ORDER = 0, 1
 
 
-def length_buckets(max_seq_length):
+def length_buckets(max_seq_length, coarse=False):
     """Lengths that batches are padded to: fine steps where most rows are.
+
+    Args:
+      max_seq_length: the longest row.
+      coarse: few lengths, for XLA, which compiles the step anew for each.
 
     Returns:
       Ascending tuple of multiples of 8 (tensor cores want them) that ends with
       max_seq_length itself.
     """
-    steps = [*range(8, 64, 8), *range(64, 128, 16), *range(128, 256, 32)]
-    steps += range(256, max_seq_length, 64)
+    if coarse:
+        steps = [32, 64, 128, 256]
+    else:
+        steps = [*range(8, 64, 8), *range(64, 128, 16), *range(128, 256, 32)]
+        steps += range(256, max_seq_length, 64)
     return (*(step for step in steps if step < max_seq_length), max_seq_length)
 
 
@@ -35,8 +42,8 @@ class ExampleStream:
     Training goes through the epochs in seeded permutations. The permutations follow
     each other without a gap and are cut into batches of constant size, so that a batch
     may hold the end of one epoch and the start of the next (the original repeats before
-    it batches, too). Inside the steps of an epoch rows are grouped by bucket, each
-    bucket in the permutation's order, and the batches then come in a random order: each
+    it batches, too). Inside the steps of an epoch rows are grouped by length, each
+    group in the permutation's order, and the batches then come in a random order: each
     row comes once an epoch, and short and long batches are spread over all of it.
 
     Evaluation goes through the rows once, longest first, so that memory peaks at the
@@ -53,6 +60,7 @@ class ExampleStream:
         columns,
         batch_size,
         buckets,
+        groups=None,
         training=False,
         num_epochs=None,
         seed=0,
@@ -65,6 +73,9 @@ class ExampleStream:
           columns: dict, name -> `ragged.Ragged` or array [N, …]; "input_ids" is there.
           batch_size: rows in a batch, over all replicas and workers.
           buckets: ascending lengths; `(max_seq_length,)` gives every batch one shape.
+          groups: ascending lengths that rows are grouped by in training, where they
+            are not the buckets: which rows are in a batch should not depend on the
+            hardware, while buckets may.
           training: shuffled epochs, or else one pass sorted by length.
           num_epochs: of training; fractions are fine; None for an endless stream.
           seed: integer >= 0, of the training order.
@@ -74,6 +85,7 @@ class ExampleStream:
         self.columns = columns
         self.batch_size = batch_size
         self.buckets = tuple(buckets)
+        self.groups = tuple(groups or buckets)
         self.training = training
         self.num_epochs = num_epochs
         self.seed = seed
@@ -119,7 +131,7 @@ class ExampleStream:
             order[: self.num_rows] = np.argsort(-self._lengths, kind="stable")
             yield from order.reshape(-1, self.batch_size)[first_step:]
             return
-        bucket_of_row = np.searchsorted(self.buckets, self._lengths)
+        group_of_row = np.searchsorted(self.groups, self._lengths)
         step, num_steps = first_step, self.num_steps
         while num_steps is None or step < num_steps:
             # The first epoch whose rows are all in full batches only after this step.
@@ -130,7 +142,7 @@ class ExampleStream:
             )
             end = end if num_steps is None else min(end, num_steps)
             rows = self._rows(start * self.batch_size, end * self.batch_size)
-            rows = rows[np.argsort(bucket_of_row[rows], kind="stable")]
+            rows = rows[np.argsort(group_of_row[rows], kind="stable")]
             batches = rows.reshape(-1, self.batch_size)
             order = self._generator(_BATCH_ORDER, epoch).permutation(end - start)
             yield from batches[order[step - start :]]

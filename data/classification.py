@@ -95,6 +95,12 @@ def read(folder, alternatives, language="", labelled=True):
     return Examples(path, rows)
 
 
+def exists(folder, alternatives, language=""):
+    """Whether one of the files that `read` looks for is there."""
+    names = (table.file.format(language=language) for table in alternatives)
+    return any(os.path.isfile(os.path.join(folder, name)) for name in names)
+
+
 def discover_labels(examples, kind):
     """Labels that occur, numbers by size and before words.
 
@@ -225,6 +231,29 @@ def features(examples, tokenizer, max_seq_length):
             *(examples.path, cut, len(examples.rows), max_seq_length),
         )
     return columns
+
+
+class Data(NamedTuple):
+    """Rows of a file as people and as a model read them.
+
+    Attributes:
+      examples: Examples.
+      columns: what `features` gives.
+      targets: what `targets` gives, or None.
+    """
+
+    examples: Examples
+    columns: dict
+    targets: np.ndarray | None
+
+    @classmethod
+    def of(cls, task, labels, tokenizer, max_seq_length, examples, labelled=True):
+        """Data of a task's examples, which have labels or do not."""
+        columns = features(examples, tokenizer, max_seq_length)
+        if not labelled:
+            return cls(examples, columns, None)
+        values = targets(examples, task.kind, labels, task.aliases, task.value_range)
+        return cls(examples, columns, values)
 
 
 def _read_pairs(folder, file):

@@ -208,3 +208,53 @@ def find(name):
     """
     plain = {key.replace("-", ""): task for key, task in TASKS.items()}
     return plain[name.lower().replace("-", "").replace("_", "")]
+
+
+def custom(text_a, text_b, label, row_id, kind, labels):
+    """A task on one's own table: TSV, CSV or JSON lines, by the file's ending.
+
+    Args:
+      text_a, text_b, label, row_id: names of columns, or None. Digits are places, from
+        1, in files without a header.
+      kind: as of `Task`.
+      labels: names, or None for those that occur in the training file.
+    """
+    header = not text_a.isdigit()
+
+    def place(column):
+        return column if header or column is None else int(column) - 1
+
+    columns = dict(text_a=place(text_a), text_b=place(text_b), header=header)
+    columns["id"] = place(row_id)
+
+    def files(name, **more):
+        endings = (".tsv", ".csv", ".jsonl", ".json")
+        return tuple(Table(name + ending, **columns, **more) for ending in endings)
+
+    metrics = {
+        "classification": ("accuracy", "macro_f1"),
+        "multi_label": ("f1", "accuracy"),
+        "regression": ("pearson", "spearman"),
+    }
+    return Task(
+        train=files("train", label=place(label)),
+        dev={"": files("dev", label=place(label))},
+        test={"": files("test")},
+        labels=labels,
+        kind=kind,
+        metrics=metrics[kind],
+    )
+
+
+def with_files(task, train=None, dev=None, test=None):
+    """The task with other files, read as its main ones are."""
+
+    def main(tables, file):
+        return (dataclasses.replace(tables[0], file=file),)
+
+    return dataclasses.replace(
+        task,
+        train=main(task.train, train) if train else task.train,
+        dev={"": main(task.dev[""], dev)} if dev else task.dev,
+        test={"": main(task.test[""], test)} if test else task.test,
+    )

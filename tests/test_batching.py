@@ -34,6 +34,7 @@ def test_buckets_end_with_the_longest_and_are_multiples_of_8():
         *(8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128),
     )
     assert batching.length_buckets(512)[-5:] == (256, 320, 384, 448, 512)
+    assert batching.length_buckets(384, coarse=True) == (32, 64, 128, 256, 384)
 
 
 def test_ragged_column_pads_rows_in_the_order_asked():
@@ -131,6 +132,11 @@ def test_training_batches_are_grouped_by_bucket_and_in_no_order_of_length():
     assert abs(means[:200].mean() - means[200:].mean()) < 5 * spread
     # Rows of one bucket keep the random order: their numbers aren't sorted.
     assert any((np.diff(rows) < 0).any() for rows in batches)
+    # Other buckets pad the same batches differently.
+    kwargs = dict(groups=stream.buckets, training=True, num_epochs=1)
+    static = make_stream(lengths, 10, (16,), **kwargs)
+    np.testing.assert_array_equal(list(static.row_batches()), batches)
+    assert static.batch(batches[0])["input_ids"].shape == (10, 16)
 
 
 @hypothesis.given(LENGTHS, st.integers(1, 9))

@@ -17,9 +17,7 @@ def test_accuracy_f1_and_matthews_of_two_labels():
     # (3 * 2 - 2 * 1) / sqrt((3 + 2)(3 + 1)(2 + 2)(2 + 1))
     assert metrics.matthews(PREDICTIONS, LABELS) == pytest.approx(4 / 240**0.5)
     # F1 of label 0: precision 2/3, recall 2/4, so 4/7.
-    assert metrics.macro_f1(PREDICTIONS, LABELS, 2) == pytest.approx(
-        (6 / 9 + 4 / 7) / 2
-    )
+    assert metrics.macro_f1(PREDICTIONS, LABELS) == pytest.approx((6 / 9 + 4 / 7) / 2)
 
 
 def test_matthews_at_its_ends_and_where_it_is_not_defined():
@@ -30,8 +28,8 @@ def test_matthews_at_its_ends_and_where_it_is_not_defined():
 
 
 def test_matthews_of_three_labels():
-    # Right 3 of 5; true counts 2, 2, 1; predicted counts 2, 1, 2:
-    # (3 * 5 - (4 + 2 + 2)) / sqrt((25 - 9)(25 - 9)) = 7 / 16.
+    # True counts 2, 2, 1 and predicted counts 2, 1, 2; right 4 of 5, then 2 of 5:
+    # (right * 5 - (2 * 2 + 2 * 1 + 1 * 2)) / sqrt((25 - 9) * (25 - 9)).
     value = metrics.matthews([0, 0, 1, 2, 2], [0, 0, 1, 1, 2])
     assert value == pytest.approx((4 * 5 - 8) / 16)
     value = metrics.matthews([0, 1, 0, 2, 2], [0, 0, 1, 1, 2])
@@ -59,6 +57,10 @@ def test_multi_label_scores():
     assert metrics.accuracy(predictions, labels) == pytest.approx(1 / 3)
     # 3 right of 4 predicted and 4 true.
     assert metrics.f1(predictions, labels) == pytest.approx(6 / 8)
+    scores = metrics.per_label_of_several(predictions, labels)
+    assert scores["precision"].tolist() == [1, 0, 1]
+    assert scores["recall"].tolist() == [1, 0, 1]
+    assert scores["count"].tolist() == [2, 1, 1]
 
 
 def test_correlations():

@@ -241,13 +241,15 @@ def use_xla(parsed, strategy):
     return parsed.xla == "on"
 
 
-def make_settings(parsed, strategy, num_train_steps, num_warmup_steps):
+def make_settings(parsed, strategy, num_train_steps, num_warmup_steps, best_metric=""):
     """Turns parsed flags into the loop's settings.
 
     Args:
       parsed: absl's FLAGS with all groups of this module.
       strategy: from `set_up`.
       num_train_steps, num_warmup_steps: ints.
+      best_metric: what picks the best checkpoint where --eval_steps is given and
+        --best_metric is not.
 
     Returns:
       `settings.Settings`.
@@ -255,7 +257,8 @@ def make_settings(parsed, strategy, num_train_steps, num_warmup_steps):
     Raises:
       RunError: flags that don't go together.
     """
-    if parsed.early_stopping and not (parsed.best_metric and parsed.eval_steps):
+    best_metric = parsed.best_metric or (best_metric if parsed.eval_steps else "")
+    if parsed.early_stopping and not (best_metric and parsed.eval_steps):
         raise errors.RunError(
             f"--early_stopping={parsed.early_stopping} needs --best_metric and "
             "--eval_steps: it counts evaluations without a better value"
@@ -272,13 +275,14 @@ def make_settings(parsed, strategy, num_train_steps, num_warmup_steps):
             "max_grad_norm clip_before_allreduce gradient_accumulation_steps "
             "layerwise_decay frozen_layers frozen_variables ema_decay seed dtype "
             "recompute output_dir init_checkpoint save_checkpoints_steps "
-            "iterations_per_loop keep_checkpoints log_steps eval_steps best_metric "
+            "iterations_per_loop keep_checkpoints log_steps eval_steps "
             "early_stopping"
         ).split()
     }
     return settings.Settings(
         num_train_steps=num_train_steps,
         num_warmup_steps=num_warmup_steps,
+        best_metric=best_metric,
         xla=use_xla(parsed, strategy),
         profile_steps=_profile_steps(parsed.profile_steps),
         **same,

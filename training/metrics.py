@@ -31,6 +31,11 @@ def confusion_matrix(predictions, labels, num_labels):
     return counts.reshape(num_labels, num_labels)
 
 
+def per_row(confusion):
+    """Shares of each true label's rows, float [n, n]; 0 where it has none."""
+    return _ratio(confusion, confusion.sum(axis=1, keepdims=True))
+
+
 def per_label(confusion):
     """Precision, recall, F1 and number of true rows of each label.
 
@@ -40,8 +45,17 @@ def per_label(confusion):
     Returns:
       dict of arrays [n]: "precision", "recall", "f1", "count".
     """
-    right = np.diag(confusion)
-    count, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
+    return _scores(np.diag(confusion), confusion.sum(axis=0), confusion.sum(axis=1))
+
+
+def per_label_of_several(predictions, labels):
+    """As `per_label`, of a multi-label task; arguments int [N, n] of 0 and 1."""
+    predictions, labels = np.asarray(predictions) == 1, np.asarray(labels) == 1
+    right = (predictions & labels).sum(axis=0)
+    return _scores(right, predictions.sum(axis=0), labels.sum(axis=0))
+
+
+def _scores(right, predicted, count):
     return {
         "precision": _ratio(right, predicted),
         "recall": _ratio(right, count),
@@ -60,10 +74,11 @@ def f1(predictions, labels):
     return float(_ratio(2 * (positive & true).sum(), positive.sum() + true.sum()))
 
 
-def macro_f1(predictions, labels, num_labels):
-    """Mean over the labels of each one's F1; arguments as of `confusion_matrix`."""
-    confusion = confusion_matrix(predictions, labels, num_labels)
-    return float(per_label(confusion)["f1"].mean())
+def macro_f1(predictions, labels):
+    """Mean of the F1 of each label that occurs; predictions and labels int [N]."""
+    confusion = _square(predictions, labels)
+    occurs = confusion.sum(axis=0) + confusion.sum(axis=1) > 0
+    return float(per_label(confusion)["f1"][occurs].mean())
 
 
 def matthews(predictions, labels):
@@ -75,10 +90,8 @@ def matthews(predictions, labels):
     Args:
       predictions, labels: int [N].
     """
-    predictions, labels = np.asarray(predictions), np.asarray(labels)
-    num_labels = int(max(predictions.max(), labels.max())) + 1
     # In floats: products of counts overflow integers on large sets.
-    confusion = confusion_matrix(predictions, labels, num_labels).astype(np.float64)
+    confusion = _square(predictions, labels).astype(np.float64)
     total, right = confusion.sum(), np.trace(confusion)
     true, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
     covariance = right * total - true @ predicted
@@ -103,6 +116,12 @@ def spearman(predictions, labels):
     return pearson(_ranks(predictions), _ranks(labels))
 
 
+def _square(predictions, labels):
+    """The confusion matrix, as large as the labels that occur want it."""
+    num_labels = int(max(np.max(predictions), np.max(labels))) + 1
+    return confusion_matrix(predictions, labels, num_labels)
+
+
 def _ranks(values):
     """Ranks from 1; float [N]."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -112,6 +131,7 @@ def _ranks(values):
 
 def _ratio(numerator, denominator):
     numerator = np.asarray(numerator, np.float64)
+    defined = np.broadcast_to(np.asarray(denominator) != 0, numerator.shape)
     return np.divide(
-        numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0
+        numerator, denominator, out=np.zeros_like(numerator), where=defined
     )
