@@ -12,6 +12,8 @@ class BertBase(keras.Model):
 
     def __init__(self, config, name, dtype=None, **kwargs):
         super().__init__(name=name, dtype=dtype, autocast=False, **kwargs)
+        # What `compile(jit_compile="auto")` asks: on a CPU, XLA is the slower way.
+        self.supports_jit = bool(tf.config.list_physical_devices("GPU"))
         if not isinstance(config, config_lib.BertConfig):
             config = config_lib.BertConfig.from_dict(config)
         self.config = config

@@ -85,15 +85,21 @@ def dropout_seed(training, seed):
     if not training:
         return None
     if seed is None:
-        return tf.random.uniform([2], tf.int32.min, tf.int32.max, tf.int32)
-    return tf.convert_to_tensor(seed, tf.int32)
+        return tf.random.uniform([2], 0, tf.int32.max, tf.int32)
+    return _not_negative(tf.convert_to_tensor(seed, tf.int32))
 
 
 def fold_in(seed, number):
     """A seed of its own for the place in the network that `number` stands for."""
     if seed is None:
         return None
-    return tf.random.experimental.stateless_fold_in(seed, number)
+    return _not_negative(tf.random.experimental.stateless_fold_in(seed, number))
+
+
+def _not_negative(seed):
+    """The seed without its sign: of a negative one XLA makes other numbers than the
+    kernels do, and masks are to be the same with and without it."""
+    return tf.bitwise.bitwise_and(seed, tf.int32.max)
 
 
 def dropout(x, rate, seed):
