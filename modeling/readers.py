@@ -50,7 +50,7 @@ class Checkpoint(collections.abc.Mapping):
             raise KeyError(name)
         try:
             return self._get(name)
-        except (tf.errors.OpError, OSError, ValueError) as error:
+        except (tf.errors.OpError, OSError, ValueError, IndexError) as error:
             raise config_lib.ModelError(
                 f"{self.path} is damaged: {name} cannot be read ({_first_line(error)})."
             ) from error
