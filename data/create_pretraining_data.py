@@ -1,0 +1,327 @@
+"""Text -> masked TFRecords for pre-training.
+
+Two passes. First the text is tokenized and dealt to files by a hash of each document
+(`spool.py`); then pools of documents, random samples of the corpus, are read back and
+become records, once for each duplicate. All work is cut into tasks that depend on the
+corpus and the seed alone, so the records do not depend on the number of workers.
+"""
+
+import dataclasses
+import glob
+import os
+import random
+import tempfile
+
+import numpy as np
+import tqdm
+from absl import flags, logging
+
+from data import (
+    documents,
+    errors,
+    making,
+    masking,
+    outputs,
+    parallel,
+    spool,
+    tokenization,
+)
+
+
+def create(
+    input_files, output_files, tokenizer, settings, num_workers=1, temp_dir=None
+):
+    """Makes record files and their manifest.
+
+    Args:
+      input_files: list of str, text with a sentence per line and blank lines between
+        documents; .gz and .bz2 too.
+      output_files: list of str.
+      tokenizer: `tokenization.Tokenizer`.
+      settings: `making.Settings`.
+      num_workers: int, processes.
+      temp_dir: folder for tokenized text, about half as large as the text; by default
+        that of the first output file.
+
+    Returns:
+      The manifest, a dict.
+
+    Raises:
+      InputError: see `documents.pieces`; or there is too little text to make records.
+    """
+    with (
+        outputs.Files(output_files) as files,
+        tempfile.TemporaryDirectory(
+            prefix=".tokenized-",
+            dir=temp_dir or os.path.dirname(output_files[0]) or ".",
+        ) as folder,
+    ):
+        text_bytes = sum(os.path.getsize(path) for path in input_files)
+        job = making.Job(
+            settings,
+            tokenizer,
+            masking.Vocabulary.of(tokenizer.tokens),
+            folder,
+            spool.num_files(text_bytes),
+            len(output_files),
+        )
+        with parallel.Workers(num_workers, job) as workers:
+            counts, tally = _tokenize(workers, input_files, text_bytes)
+            _check_text(counts, input_files, settings)
+            pools = spool.plan_pools(tally)
+            made = _make(workers, files, pools, settings)
+        counts |= made.counts
+        if not counts["records"]:
+            raise errors.InputError(
+                f"no pair of sentences could be made from {counts['documents']} "
+                "document(s) of the same text; the next-sentence task needs two "
+                "different documents"
+            )
+        _warn(counts, settings)
+        manifest = _manifest(files, made, counts, tokenizer, settings)
+    outputs.write_manifest(outputs.manifest_path(output_files), manifest)
+    return manifest
+
+
+def _tokenize(workers, input_files, text_bytes):
+    """Tokenizes all text into the spool; returns counts and `spool.Tally`."""
+    counts = dict.fromkeys(
+        ["documents", "sentences", "tokens", "unknown_tokens", "skipped_lines"], 0
+    )
+    tally = spool.Tally()
+    with _progress("tokenizing", text_bytes, "B") as bar:
+        pieces = documents.pieces(input_files, bar.update)
+        for piece_counts, piece_tally in workers.map(making.tokenize_piece, pieces):
+            tally.add(piece_tally)
+            for name, value in piece_counts.items():
+                counts[name] += value
+    return counts, tally
+
+
+def _make(workers, files, pools, settings):
+    """Makes the records of all pools, one duplicate after the other."""
+    order = random.Random(f"order {settings.random_seed}")
+    tasks = []
+    for duplicate in range(settings.dupe_factor):
+        order.shuffle(pools)
+        tasks += [
+            making.Task(len(tasks) + i, duplicate, *pool)
+            for i, pool in enumerate(pools)
+        ]
+    total = making.Made([], [0] * len(files.paths), {}, np.zeros(1, np.int64))
+    with _progress("making records", len(tasks), "pool") as bar:
+        for made in workers.map(making.make_records, tasks):
+            for i, part in enumerate(made.parts):
+                files.append(i, part)
+            total.add(made)
+            bar.update()
+    return total
+
+
+def _progress(what, total, unit):
+    return tqdm.tqdm(
+        desc=what, total=total, unit=unit, unit_scale=unit == "B", disable=None
+    )
+
+
+def _check_text(counts, input_files, settings):
+    if not counts["documents"]:
+        raise errors.InputError(
+            f"no text in {', '.join(input_files)} ({counts['skipped_lines']} line(s) "
+            "without a token); expected one sentence per line, blank lines between "
+            "documents"
+        )
+    if settings.next_sentence and counts["documents"] < 2:
+        raise errors.InputError(
+            f"{', '.join(input_files)}: one document of {counts['sentences']} "
+            "sentence(s); the next-sentence task needs at least two documents, with a "
+            "blank line between them (or use --no_next_sentence)"
+        )
+
+
+def _warn(counts, settings):
+    share = counts["random_next"] / counts["records"]
+    if settings.next_sentence and not 0.2 < share < 0.8:
+        logging.warning(
+            "%.1f %% of the %d records have a random next sentence, where about 50 %% "
+            "is usual: there are %d sentences in %d documents",
+            100 * share,
+            counts["records"],
+            counts["sentences"],
+            counts["documents"],
+        )
+
+
+def _manifest(files, made, counts, tokenizer, settings):
+    lengths = made.lengths
+    sequences = int(lengths.sum())
+    tokens = int(lengths @ np.arange(len(lengths)))
+    positions = counts["records"] * settings.max_seq_length
+    return {
+        "files": [
+            {"name": os.path.basename(path), "records": number, "bytes": size}
+            for path, number, size in zip(
+                files.paths, made.records, files.sizes, strict=True
+            )
+        ],
+        "settings": dataclasses.asdict(settings),
+        "vocabulary": {
+            "size": len(tokenizer.tokens),
+            "sha256": tokenizer.vocab_hash(),
+            "pad_id": tokenizer.pad_id,
+            "cls_id": tokenizer.cls_id,
+            "sep_id": tokenizer.sep_id,
+            "mask_id": tokenizer.mask_id,
+        },
+        "counts": counts | {"sequences": sequences, "tokens_in_records": tokens},
+        "shares": {
+            "random_next": counts["random_next"] / sequences,
+            "predicted": counts["predictions"] / tokens,
+            "padding": 1 - tokens / positions,
+            "unknown": counts["unknown_tokens"] / counts["tokens"],
+        },
+        "lengths": {str(i): int(lengths[i]) for i in np.nonzero(lengths)[0]},
+    }
+
+
+def define_flags():
+    """Defines the flags of the command."""
+    flags.DEFINE_string(
+        "input_file",
+        None,
+        "Text files, comma separated, globs too: one sentence per line, blank lines "
+        "between documents.",
+    )
+    flags.DEFINE_string(
+        "output_file",
+        None,
+        "TFRecord files to write, comma separated; name@N stands for N files.",
+    )
+    flags.DEFINE_string("vocab_file", None, "The vocabulary of the model.")
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text (uncased models).")
+    flags.DEFINE_integer("max_seq_length", 128, "Tokens in a row.", lower_bound=5)
+    flags.DEFINE_integer(
+        "max_predictions_per_seq", 20, "Predictions in a row.", lower_bound=1
+    )
+    flags.DEFINE_integer("random_seed", 12345, "Fixes every random choice.")
+    flags.DEFINE_integer(
+        "dupe_factor",
+        10,
+        "How often each document is used, with other pairs and masks each time.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float("masked_lm_prob", 0.15, "Share of tokens to predict.", 0.0, 1.0)
+    flags.DEFINE_float(
+        "short_seq_prob", 0.1, "Share of documents cut to shorter rows.", 0.0, 1.0
+    )
+    flags.DEFINE_bool("do_whole_word_mask", False, "Predict whole words or none.")
+    flags.DEFINE_integer(
+        "max_ngram", 1, "Choose words in runs of up to this many.", lower_bound=1
+    )
+    flags.DEFINE_bool(
+        "one_fate_per_word",
+        False,
+        "Mask, replace or keep all pieces of a word alike; the original draws the fate "
+        "of each piece.",
+    )
+    flags.DEFINE_float(
+        "mask_token_prob", 0.8, "Share of predicted tokens shown as [MASK].", 0.0, 1.0
+    )
+    flags.DEFINE_float(
+        "random_token_prob", 0.1, "Share shown as a random token.", 0.0, 1.0
+    )
+    flags.DEFINE_float("keep_prob", 0.1, "Share shown as they are.", 0.0, 1.0)
+    flags.DEFINE_bool(
+        "no_next_sentence",
+        False,
+        "No pairs: rows of whole sentences that follow each other in a document.",
+    )
+    flags.DEFINE_enum("compression", "", ["", "GZIP"], "How to compress the records.")
+    flags.DEFINE_bool(
+        "skip_undecodable", False, "Leave out bytes that are not UTF-8, do not stop."
+    )
+    flags.DEFINE_integer(
+        "num_workers", parallel.available_cpus(), "Processes.", lower_bound=1
+    )
+    flags.DEFINE_string(
+        "temp_dir",
+        None,
+        "Folder for the tokenized text, about half as large as the text; by default "
+        "that of the first output file.",
+    )
+    flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
+
+
+def input_files(pattern):
+    """The files that a comma-separated list of names and globs stands for.
+
+    Raises:
+      InputError: a part of the list fits no file.
+    """
+    paths = []
+    for part in filter(None, pattern.split(",")):
+        matches = sorted(filter(os.path.isfile, glob.glob(part)))
+        if not matches:
+            raise errors.InputError(f"--input_file: no file fits {part!r}")
+        paths += matches
+    return paths
+
+
+def settings_from_flags(values):
+    """`making.Settings` from the values of the flags.
+
+    Raises:
+      InputError: flags that do not fit together.
+    """
+    total = values.mask_token_prob + values.random_token_prob + values.keep_prob
+    if abs(total - 1) > 1e-6:
+        raise errors.InputError(
+            f"--mask_token_prob {values.mask_token_prob:g}, --random_token_prob "
+            f"{values.random_token_prob:g} and --keep_prob {values.keep_prob:g} make "
+            f"{total:g}; expected 1"
+        )
+    return making.Settings(
+        max_seq_length=values.max_seq_length,
+        masks=masking.Masking(
+            masked_lm_prob=values.masked_lm_prob,
+            max_predictions_per_seq=values.max_predictions_per_seq,
+            whole_word=values.do_whole_word_mask,
+            max_ngram=values.max_ngram,
+            one_fate_per_word=values.one_fate_per_word,
+            mask_token_prob=values.mask_token_prob,
+            random_token_prob=values.random_token_prob,
+        ),
+        random_seed=values.random_seed,
+        dupe_factor=values.dupe_factor,
+        short_seq_prob=values.short_seq_prob,
+        next_sentence=not values.no_next_sentence,
+        do_lower_case=values.do_lower_case,
+        compression=values.compression,
+        skip_undecodable=values.skip_undecodable,
+    )
+
+
+def main(_):
+    values = flags.FLAGS
+    manifest = create(
+        input_files(values.input_file),
+        outputs.expand(values.output_file),
+        tokenization.Tokenizer.from_file(values.vocab_file, values.do_lower_case),
+        settings_from_flags(values),
+        values.num_workers,
+        values.temp_dir,
+    )
+    counts, shares = manifest["counts"], manifest["shares"]
+    print(
+        f"{counts['records']} records from {counts['documents']} documents, "
+        f"{counts['sentences']} sentences, {counts['tokens']} tokens "
+        f"({100 * shares['unknown']:.2f} % unknown); "
+        f"{100 * shares['random_next']:.1f} % random next, "
+        f"{100 * shares['predicted']:.1f} % of tokens predicted, "
+        f"{100 * shares['padding']:.1f} % padding"
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    errors.run(main)

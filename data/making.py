@@ -1,0 +1,173 @@
+"""Documents -> records: what one worker does with one piece of the work.
+
+Letters in shapes: n rows, S positions, P predictions.
+"""
+
+import dataclasses
+import gzip
+
+import numpy as np
+
+from data import documents, instances, masking, records, spool, tokenization
+
+ROWS_AT_ONCE = 2048
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the records hold; see the flags of the same names."""
+
+    max_seq_length: int = 128
+    masks: masking.Masking = masking.Masking()
+    random_seed: int = 12345
+    dupe_factor: int = 10
+    short_seq_prob: float = 0.1
+    next_sentence: bool = True
+    do_lower_case: bool = True
+    compression: str = ""
+    skip_undecodable: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What the worker processes share."""
+
+    settings: Settings
+    tokenizer: tokenization.Tokenizer
+    vocabulary: masking.Vocabulary
+    folder: str
+    num_spool_files: int
+    num_outputs: int
+
+
+def tokenize_piece(job, piece):
+    """Tokenizes documents and puts them into the spool."""
+    settings = job.settings
+    docs, skipped = documents.tokenize(
+        piece, job.tokenizer, settings.random_seed, settings.skip_undecodable
+    )
+    spool.append(job.folder, job.num_spool_files, docs)
+    counts = {
+        "documents": len(docs.keys),
+        "sentences": len(docs.lengths),
+        "tokens": len(docs.tokens),
+        "unknown_tokens": int(np.count_nonzero(docs.tokens == job.tokenizer.unk_id)),
+        "skipped_lines": skipped,
+    }
+    return counts, spool.Tally.of(docs)
+
+
+@dataclasses.dataclass
+class Made:
+    """Records of one task, or what is known of all of them.
+
+    Attributes:
+      parts: framed records for each output file, bytes.
+      records: number of records for each output file.
+      counts: dict of int.
+      lengths: int [max_seq_length + 1], how many sequences have each length.
+    """
+
+    parts: list
+    records: list
+    counts: dict
+    lengths: np.ndarray
+
+    def add(self, other):
+        self.records = np.add(self.records, other.records).tolist()
+        self.lengths = self.lengths + other.lengths
+        self.counts = {
+            name: self.counts.get(name, 0) + value
+            for name, value in other.counts.items()
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One duplicate of one pool: bins [first_bin, end_bin) of the spool."""
+
+    number: int
+    duplicate: int
+    first_bin: int
+    end_bin: int
+
+
+def make_records(job, task):
+    """Makes the records of a task: `Made`."""
+    settings = job.settings
+    seed = f"{settings.random_seed} {task.duplicate} {task.first_bin}"
+    token_type = "<u2" if job.vocabulary.size <= 1 << 16 else "<i4"
+    pool = spool.load(
+        job.folder, job.num_spool_files, task.first_bin, task.end_bin, token_type
+    )
+    dropped = 0
+    if settings.next_sentence:
+        pairs, dropped = instances.next_sentence_pairs(
+            pool, settings.max_seq_length, settings.short_seq_prob, seed
+        )
+    else:
+        pairs = instances.full_sentences(
+            pool, settings.max_seq_length, settings.short_seq_prob, seed
+        )
+    rng = np.random.default_rng([*seed.encode("ascii"), 1])
+    serialized = []
+    lengths = np.zeros(settings.max_seq_length + 1, np.int64)
+    predictions = 0
+    for first in range(0, len(pairs), ROWS_AT_ONCE):
+        rows = pairs.take(slice(first, first + ROWS_AT_ONCE))
+        columns, row_lengths = masked_rows(pool, rows, job, rng)
+        serialized += records.serialize(columns)
+        lengths += np.bincount(row_lengths, minlength=len(lengths))
+        predictions += int(columns["masked_lm_weights"].sum())
+    # Records go to the files in turn; which is first changes from task to task.
+    shift = task.number % job.num_outputs
+    shares = [
+        serialized[(i - shift) % job.num_outputs :: job.num_outputs]
+        for i in range(job.num_outputs)
+    ]
+    counts = {
+        "records": len(pairs),
+        "random_next": int(pairs.is_random_next.sum()),
+        "without_pair": dropped,
+        "predictions": predictions,
+    }
+    parts = [_compress(records.frame(share), settings) for share in shares]
+    return Made(parts, [len(share) for share in shares], counts, lengths)
+
+
+def masked_rows(pool, pairs, job, rng):
+    """The columns of the records of some pairs.
+
+    Returns:
+      name -> array [n, length] as in `records.pretraining_fields`, and the rows'
+      lengths int64 [n].
+    """
+    settings = job.settings
+    input_ids, lengths, segment_ids, maskable = instances.gather(
+        pool, pairs, settings.max_seq_length, job.tokenizer
+    )
+    masked_ids, positions, ids, weights = masking.mask(
+        input_ids,
+        maskable,
+        masking.num_predictions(lengths, settings.masks),
+        settings.masks,
+        job.vocabulary,
+        rng,
+    )
+    columns = {
+        "input_ids": masked_ids,
+        "input_mask": (np.arange(settings.max_seq_length) < lengths[:, None]),
+        "segment_ids": segment_ids,
+        "masked_lm_positions": positions,
+        "masked_lm_ids": ids,
+        "masked_lm_weights": weights,
+        "next_sentence_labels": pairs.is_random_next[:, None],
+    }
+    return columns, lengths
+
+
+def _compress(data, settings):
+    # Members of a gzip file may stand one after the other.
+    if settings.compression == "GZIP" and data:
+        return gzip.compress(data, compresslevel=6, mtime=0)
+    return data

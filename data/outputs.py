@@ -1,0 +1,149 @@
+"""Output files that get their final names only when all of them are whole."""
+
+import errno
+import glob
+import json
+import os
+import re
+
+from data import errors
+
+FORMAT = "bert-pretraining-records"
+
+
+def expand(output_file):
+    """The files that a comma-separated flag names; `name@3` stands for three files.
+
+    Returns:
+      List of str. `dir/a.tfrecord@2` gives `dir/a.tfrecord-00000-of-00002` and
+      `dir/a.tfrecord-00001-of-00002`.
+    """
+    paths = []
+    for path in filter(None, output_file.split(",")):
+        match = re.fullmatch(r"(.*)@(\d+)", path)
+        if match:
+            number = int(match[2])
+            paths += [f"{match[1]}-{i:05d}-of-{number:05d}" for i in range(number)]
+        else:
+            paths.append(path)
+    return paths
+
+
+class Files:
+    """Several files that are written side by side.
+
+    Within `with`, data go to files with another name; at the end these are renamed, or
+    removed when an error occurred.
+
+    Args:
+      paths: list of str.
+    """
+
+    def __init__(self, paths):
+        self.paths = paths
+        self.sizes = [0] * len(paths)
+        self._streams = []
+
+    def __enter__(self):
+        try:
+            for path in self.paths:
+                self._streams.append(_open(_temporary(path)))
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def append(self, i, data):
+        """Adds bytes to file i."""
+        try:
+            self._streams[i].write(data)
+        except OSError as error:
+            raise _full_disk(self.paths[i], error) from error
+        self.sizes[i] += len(data)
+
+    def __exit__(self, kind, error, trace):
+        if kind is not None:
+            self._remove()
+            return
+        try:
+            for path, stream in zip(self.paths, self._streams, strict=True):
+                try:
+                    stream.close()
+                except OSError as close_error:
+                    raise _full_disk(path, close_error) from close_error
+            for path in self.paths:
+                os.replace(_temporary(path), path)
+        finally:
+            self._remove()
+
+    def _remove(self):
+        for stream in self._streams:
+            try:
+                stream.close()
+            except OSError:  # a full disk is reported already
+                continue
+        for path in self.paths:
+            if os.path.exists(_temporary(path)):
+                os.remove(_temporary(path))
+
+
+def _temporary(path):
+    return f"{path}.partial-{os.getpid()}"
+
+
+def _open(path):
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise errors.InputError(f"--output_file: the folder {folder} does not exist")
+    return open(path, "wb")
+
+
+def _full_disk(path, error):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return errors.InputError(f"{path}: no space left; nothing was kept")
+    return error
+
+
+def write_manifest(path, manifest):
+    """Writes a manifest as JSON, under its name only when it is whole."""
+    text = json.dumps({"format": FORMAT, "version": 1} | manifest, indent=1)
+    with Files([path]) as files:
+        files.append(0, (text + "\n").encode("utf-8"))
+
+
+def manifest_path(output_files):
+    """Where the manifest of these files lies: beside the first of them."""
+    return output_files[0] + ".json"
+
+
+def find_manifests(paths):
+    """Finds what manifests in the same folders say of record files.
+
+    Args:
+      paths: list of str, record files.
+
+    Returns:
+      dict from path to (manifest, its entry of that file), for those that have one.
+    """
+    found = {}
+    for folder in sorted({os.path.dirname(path) for path in paths}):
+        entries = {}
+        for name in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
+            manifest = _read_manifest(name)
+            for entry in manifest.get("files", []):
+                entries[os.path.join(folder, entry["name"])] = (manifest, entry)
+        found |= {path: entries[path] for path in paths if path in entries}
+    return found
+
+
+def _read_manifest(path):
+    """A manifest, or an empty dict if the file is another kind of JSON."""
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        # Other JSON files may lie here, and they may be large.
+        if FORMAT not in stream.read(200):
+            return {}
+        stream.seek(0)
+        try:
+            return json.load(stream)
+        except ValueError as error:
+            raise errors.InputError(f"{path}: damaged manifest: {error}") from error

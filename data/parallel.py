@@ -1,0 +1,91 @@
+"""Work spread over processes, results in the order of the items."""
+
+import collections
+import concurrent.futures
+import multiprocessing
+import os
+import signal
+
+from data import errors
+
+_context = None  # set in each worker process
+
+
+def available_cpus():
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Workers:
+    """Processes that share a context, such as a tokenizer, made once before they start.
+
+    With one worker all work is done in this process.
+
+    Args:
+      num_workers: int.
+      context: first argument of every function that is mapped.
+    """
+
+    def __init__(self, num_workers, context):
+        self.num_workers = num_workers
+        self._context = context
+        self._executor = None
+
+    def __enter__(self):
+        if self.num_workers > 1:
+            # Forked processes get the context without a copy being made.
+            fork = "fork" in multiprocessing.get_all_start_methods()
+            self._executor = concurrent.futures.ProcessPoolExecutor(
+                self.num_workers,
+                multiprocessing.get_context("fork" if fork else "spawn"),
+                initializer=_start,
+                initargs=(self._context,),
+            )
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if self._executor:
+            self._executor.shutdown(cancel_futures=True)
+
+    def map(self, function, items):
+        """Yields `function(context, item)` in the order of the items.
+
+        Few items are under way at any time, so neither items nor results pile up.
+
+        Args:
+          function: a function of a module.
+          items: iterable.
+
+        Raises:
+          InputError: a worker process died.
+        """
+        if not self._executor:
+            for item in items:
+                yield function(self._context, item)
+            return
+        under_way = collections.deque()
+        try:
+            for item in items:
+                under_way.append(self._executor.submit(_call, function, item))
+                if len(under_way) > 2 * self.num_workers:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        except concurrent.futures.process.BrokenProcessPool as error:
+            raise errors.InputError(
+                "a worker process died, perhaps for want of memory; nothing was "
+                "written; try a smaller --num_workers"
+            ) from error
+
+
+def _start(context):
+    global _context
+    # A Ctrl-C is for the first process, which then stops the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _context = context
+
+
+def _call(function, item):
+    return function(_context, item)
