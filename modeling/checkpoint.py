@@ -27,8 +27,10 @@ _WORDS = "bert/embeddings/word_embeddings"
 _VOCABULARY = (_WORDS, "cls/predictions/output_bias")
 # The word table once more, in files that do not tie it to the output.
 _UNTIED = "cls/predictions/output_weights"
+# An optimizer's arrays are named after the variable: "<variable>/adam_m". The others
+# that are not a model's are counters, and what a run needs to go on.
 _SLOT = "optimizer state"
-_OPTIMIZER_NAMES = ("global_step", "beta1_power", "beta2_power")
+_RUN_NAMES = ("global_step", "beta1_power", "beta2_power", "loss_scale", "run/")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,8 +175,7 @@ def _compare(checkpoint, variables, allowed):
 
 def _reason(name, shapes):
     """Why an array of the file has no place in the model."""
-    # An optimizer's are named after the variable: "<variable>/adam_m".
-    if name in _OPTIMIZER_NAMES or name.rpartition("/")[0] in shapes:
+    if name.rpartition("/")[0] in shapes or name.startswith(_RUN_NAMES):
         return _SLOT
     if name == _UNTIED:
         return "tied to the word embeddings"

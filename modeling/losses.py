@@ -57,6 +57,20 @@ def accuracy(logits, label_ids, weights):
     return _weighted(tf.cast(right, tf.float32), weights)
 
 
+def sigmoid_cross_entropy(logits, targets, weights):
+    """Summed over labels; logits [B, n], targets [B, n] of 0 and 1, weights [B]."""
+    values = tf.nn.sigmoid_cross_entropy_with_logits(
+        labels=tf.cast(targets, tf.float32), logits=tf.cast(logits, tf.float32)
+    )
+    return _weighted(tf.reduce_sum(values, -1), weights)
+
+
+def label_accuracy(logits, targets, weights):
+    """Share of an example's labels on the right side of 0; shapes as above."""
+    right = (logits > 0) == (targets > 0)
+    return _weighted(tf.reduce_mean(tf.cast(right, tf.float32), -1), weights)
+
+
 def _weighted(values, weights):
     """Sum of values * weights, and of weights."""
     weights = tf.cast(weights, tf.float32)
@@ -187,28 +201,38 @@ def choice_objective():
 
 def regression_objective():
     """For heads.ClassifierModel of one label; `label_ids` float32 [B] and weights."""
-    return _of_examples(squared_error)
+    return _targets(squared_error, {})
 
 
 def multi_label_objective():
-    """For heads.ClassifierModel; `label_ids` float32 [B, n], 0 or 1, and weights."""
-    return _of_examples(binary_cross_entropy)
+    """For heads.ClassifierModel with labels that do not exclude each other.
+
+    Features: `label_ids` float32 [B, n] of 0 and 1, `example_weights` [B]. The loss of
+    an example is the sum over its labels.
+    """
+    return _targets(sigmoid_cross_entropy, {"accuracy": label_accuracy})
 
 
-def _of_examples(loss):
-    """An Objective of one loss over `logits`, `label_ids` and `example_weights`."""
+def _targets(loss, scores):
+    """An Objective over `logits` and a target, or several, per example."""
 
-    def losses(outputs, features):
-        return {
-            "loss": loss(
-                outputs["logits"], features["label_ids"], features["example_weights"]
-            )
-        }
+    def of(functions):
+        def compute(outputs, features):
+            return {
+                name: function(
+                    outputs["logits"],
+                    features["label_ids"],
+                    features["example_weights"],
+                )
+                for name, function in functions.items()
+            }
+
+        return compute
 
     def weights(features):
         return {"loss": tf.reduce_sum(features["example_weights"])}
 
-    return _objective(losses, weights, lambda outputs, features: {}, {"loss": 0.0})
+    return _objective(of({"loss": loss}), weights, of(scores), {"loss": 0.0})
 
 
 def span_objective():

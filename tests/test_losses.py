@@ -45,6 +45,20 @@ def test_regression_by_hand():
     assert objective.weights(features)["loss"] == 2.0
 
 
+def test_multi_label_by_hand():
+    features = {
+        "label_ids": tf.constant([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]),
+        "example_weights": [1.0, 1.0, 0.0],
+    }
+    objective = losses.multi_label_objective()
+    # Probabilities 1/2 3/4 and 4/5 1/2.
+    sums = objective.sums({"logits": LOGITS}, features)
+    expected = -np.log([1 / 2, 1 / 4, 1 / 5, 1 / 2]).sum()
+    np.testing.assert_allclose(sums["loss"], expected, rtol=1e-6)
+    metrics = objective.metrics({"logits": LOGITS}, features)
+    assert [float(part) for part in metrics["accuracy"]] == [0.5, 2.0]
+
+
 def test_span_by_hand():
     features = {
         "start_positions": tf.constant([1]),
