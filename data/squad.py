@@ -192,9 +192,11 @@ def _read_question(place, item, context, version_2, default_id=None):
     text = place.get(item, "question", str)
     if default_id is not None and "id" not in item and "qid" not in item:
         name = default_id
-    else:  # MRQA and MLQA's relatives number some of their questions.
+    else:  # MRQA says qid; some files have numbers.
         name = str(place.get(item, "qid" if "qid" in item else "id", (str, int)))
-    is_impossible = place.get(item, "is_impossible", bool, default=False)
+    # Rows of SQuAD 2.0 in the datasets library have empty lists and no mark.
+    unmarked = item.get("answers") == {"text": [], "answer_start": []}
+    is_impossible = place.get(item, "is_impossible", bool, default=unmarked)
     answers = () if is_impossible else tuple(_read_answers(place, item))
     question = Question(name, text, context, answers, is_impossible)
     return _Item(question, version_2 or is_impossible)

@@ -7,6 +7,7 @@ No TensorFlow in here.
 
 import argparse
 import collections
+import functools
 import json
 import re
 import string
@@ -39,11 +40,7 @@ class Normalizer:
     def __init__(self, language=None):
         punctuation = string.punctuation
         if language is not None:
-            punctuation += "".join(
-                character
-                for character in map(chr, range(sys.maxunicode + 1))
-                if unicodedata.category(character).startswith("P")
-            )
+            punctuation += _all_punctuation()
         self._no_punctuation = str.maketrans("", "", punctuation)
         articles = _ARTICLES.get(language or "en")
         pattern = rf"\b({articles.replace(' ', '|')})\b" if articles else None
@@ -60,6 +57,12 @@ class Normalizer:
         if self._letters:
             text = self._letters.sub(r" \1 ", text)
         return " ".join(text.split())
+
+
+@functools.cache
+def _all_punctuation():
+    characters = map(chr, range(sys.maxunicode + 1))
+    return "".join(c for c in characters if unicodedata.category(c).startswith("P"))
 
 
 def evaluate(

@@ -6,6 +6,8 @@ of every piece in the text. No TensorFlow in here.
 
 import bisect
 import dataclasses
+import itertools
+import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -135,13 +137,13 @@ def build(dataset, tokenizer, settings, training):
         for number, (question, query) in enumerate(
             zip(dataset.questions, queries, strict=True)
         ):
-            ids, starts, ends = contexts.get(question.context)
+            ids, places = contexts.get(question.context)
             if not ids:
                 report.empty_context.append(question.id)
                 continue
             span = None
             if training and not question.is_impossible:
-                span = _target(question, starts, ends, report)
+                span = _target(question, places, report)
                 if span is None:
                     continue
             found = question.is_impossible or not training
@@ -233,23 +235,19 @@ class _Contexts:
         self.numbers = {}
 
     def get(self, context):
-        """(ids, starts, ends): lists with an element for each piece."""
+        """(ids, places): the pieces of a context, and the (start, end) of each."""
         number = self.numbers.get(context)
         if number is None:
             number = self.numbers[context] = len(self._tokenized)
-            ids, offsets = self._tokenizer.encode_with_offsets(context)
-            starts, ends = zip(*offsets, strict=True) if ids else ((), ())
-            self._tokenized.append((ids, starts, ends))
+            self._tokenized.append(self._tokenizer.encode_with_offsets(context))
         return self._tokenized[number]
 
     def pieces(self):
-        sizes = [len(ids) for ids, _, _ in self._tokenized]
-        values = np.empty((sum(sizes), 2), np.int32)
-        for column, part in enumerate((1, 2)):
-            values[:, column] = [
-                place for tokenized in self._tokenized for place in tokenized[part]
-            ]
-        return ragged.Ragged(values, np.cumsum([0, *sizes]))
+        """`ragged.Ragged` of int32 [_, 2]: the places of all contexts' pieces."""
+        every = [places for _, places in self._tokenized]
+        flat = itertools.chain.from_iterable(itertools.chain.from_iterable(every))
+        values = np.fromiter(flat, np.int32).reshape(-1, 2)
+        return ragged.Ragged(values, np.cumsum([0, *map(len, every)]))
 
 
 def _queries(dataset, tokenizer, settings):
@@ -268,18 +266,18 @@ def _queries(dataset, tokenizer, settings):
     return queries
 
 
-def _target(question, starts, ends, report):
+def _target(question, places, report):
     """(first, last) piece of the answer, or None; notes what is unusual."""
     for answer in question.answers:
-        place = squad.locate(question.context, answer)
-        if place is None:
+        found = squad.locate(question.context, answer)
+        if found is None:
             continue
         # Every piece that shares a character with the answer.
-        first = bisect.bisect_right(ends, place[0])
-        last = bisect.bisect_left(starts, place[1]) - 1
+        first = bisect.bisect_right(places, found[0], key=operator.itemgetter(1))
+        last = bisect.bisect_left(places, found[1], key=operator.itemgetter(0)) - 1
         if first > last:
             continue
-        if answer.start is not None and not _same_place(answer, place):
+        if answer.start is not None and not _same_place(answer, found):
             report.moved.append(question.id)
         return first, last
     if not question.answers:
@@ -291,8 +289,8 @@ def _target(question, starts, ends, report):
     return None
 
 
-def _same_place(answer, place):
-    return answer.start <= place[0] < answer.start + len(answer.text)
+def _same_place(answer, found):
+    return answer.start <= found[0] < answer.start + len(answer.text)
 
 
 def _shift(span, start, length, offset):
