@@ -5,6 +5,7 @@ hold in practice is read as it is meant: `-DOCSTART-` lines, CRLF, a byte-order 
 missing last newline, several blank lines, words that are empty or hold any character.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -21,7 +22,7 @@ class Sentence(NamedTuple):
     Attributes:
       words: list of str.
       tags: list of str as they stand in the file; None where words are all there is.
-      rows: list of lists of str, every column of every word.
+      rows: list of lists of str, the columns of each word without its tag.
       line: int, the line of the first word; the others follow without a gap.
       document: int, the same for all sentences of a document.
     """
@@ -77,34 +78,31 @@ def read(path, word_column=0, tag_column=-1):
             sentences.append(Sentence([], tags, [], number, document))
         sentence = sentences[-1]
         sentence.words.append(row[word_column])
-        sentence.rows.append(row)
         if tagged:
-            sentence.tags.append(row[tag_column])
+            sentence.tags.append(row.pop(tag_column))
+        sentence.rows.append(row)
     if not sentences:
         raise errors.InputError(f"{path}: no words")
     return sentences
 
 
 def write(path, sentences, gold, predicted):
-    """Writes every word with all its columns but the last, its tag and the prediction.
+    """Writes each word with its columns, its right tag if known, and the predicted one.
 
     conlleval and `data.entity_score` read such a file.
 
     Args:
       path: str.
       sentences: list of `Sentence`.
-      gold: list of lists of str, or None where the right tags aren't known: then the
-        columns stand as they were, with the prediction after them.
+      gold: list of lists of str, or None where the right tags aren't known.
       predicted: list of lists of str.
     """
-    with _Replacement(path) as file:
+    tags = [gold, predicted] if gold else [predicted]
+    with _replacing(path) as file:
         for index, sentence in enumerate(sentences):
-            last = [[tag] for tag in gold[index]] if gold else [[]] * len(sentence.rows)
-            for row, right, guess in zip(
-                sentence.rows, last, predicted[index], strict=True
-            ):
-                kept = row[:-1] if gold else row
-                file.write("\t".join([*kept, *right, guess]) + "\n")
+            columns = [sentence.rows, *(tag_lists[index] for tag_lists in tags)]
+            for row, *last in zip(*columns, strict=True):
+                file.write("\t".join([*row, *last]) + "\n")
             file.write("\n")
 
 
@@ -120,7 +118,7 @@ def write_spans(path, sentences, predicted):
       sentences: list of `Sentence`.
       predicted: list of lists of str.
     """
-    with _Replacement(path) as file:
+    with _replacing(path) as file:
         for sentence, tags in zip(sentences, predicted, strict=True):
             record = {"line": sentence.line, **text_spans(sentence.words, tags)}
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -148,22 +146,12 @@ def text_spans(words, tags):
     return {"text": text, "spans": entities}
 
 
-class _Replacement:
+@contextlib.contextmanager
+def _replacing(path):
     """A text file that takes its final name when it is complete."""
-
-    def __init__(self, path):
-        self._path = path
-
-    def __enter__(self):
-        self._file = open(f"{self._path}.tmp", "w", encoding="utf-8", newline="\n")
-        return self._file
-
-    def __exit__(self, kind, error, trace):
-        self._file.close()
-        if kind is None:
-            os.replace(self._file.name, self._path)
-        else:
-            os.remove(self._file.name)
+    with open(f"{path}.tmp", "w", encoding="utf-8", newline="\n") as file:
+        yield file
+    os.replace(f"{path}.tmp", path)
 
 
 def _lines(path):

@@ -69,17 +69,14 @@ def rows(word_lists, tokenizer, max_seq_length, doc_stride):
             f"--max_seq_length={max_seq_length} with --doc_stride={doc_stride}: a "
             f"window needs [CLS], [SEP] and a piece between, and moves by at least one"
         )
-    pieces_of = {}
     result = []
     first_word = 0
     for words in word_lists:
         pieces, starts = [], []
         for word in words:
-            if word not in pieces_of:
-                # A word without a visible character still gets its tag.
-                pieces_of[word] = tokenizer.encode(word) or [tokenizer.unk_id]
             starts.append(len(pieces))
-            pieces += pieces_of[word]
+            # A word without a visible character still gets its tag.
+            pieces += tokenizer.encode(word) or [tokenizer.unk_id]
         word_at = np.full(len(pieces), -1)
         word_at[starts] = first_word + np.arange(len(words))
         windows = list(squad_windows.spans(len(pieces), room, doc_stride))
@@ -164,23 +161,24 @@ def columns(row_list, word_labels=None):
     return ragged.columns(map(example, row_list), kinds)
 
 
-def word_values(row_list, batches, name, result=None):
+def word_values(row_list, batches, name, empty=np.empty):
     """Collects what a model says of each word.
 
     Args:
       row_list: list of `Row`, those of the stream that was predicted from.
       batches: iterable of dicts of arrays: "record_ids" [B, 2] and `name` [B, S, …].
       name: str, such as "logits".
-      result: array [words, …] to write into (on disk, if it is large), or None.
+      empty: function of a shape and a dtype that makes the array to write into.
 
     Returns:
       float32 [words, …].
     """
     num_words = sum(len(row.words) for row in row_list)
+    result = None
     for batch in batches:
         values = np.asarray(batch[name])
         if result is None:
-            result = np.empty((num_words, *values.shape[2:]), np.float32)
+            result = empty((num_words, *values.shape[2:]), np.float32)
         for value, (_, index) in zip(values, batch["record_ids"], strict=True):
             if index >= 0:
                 row = row_list[index]

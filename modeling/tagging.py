@@ -13,6 +13,9 @@ from modeling import bert, config, heads, layers, lstm
 # Places of dropout; the encoder's layers count from 0.
 _HEAD = 1 << 16
 
+# With the usual 5e-5, scores of tags after one another learn at 5e-3.
+_FINE_TUNING_CRF_RATE = 100.0
+
 # What the feature-based tagger can be made of (table 7 of the paper): name -> vectors
 # [B, S, D], or [B, S, K, D] where the K are to be weighed, of the embeddings and the
 # list of the layers' outputs.
@@ -35,6 +38,8 @@ class TaggingHead(keras.layers.Layer):
       lstm_layers: layers of the BiLSTM; 0 for none.
       lstm_size: units of each of its two directions.
       crf: whether there are scores of one tag after another.
+      crf_rate: how many times the learning rate these scores have. They start at 0 and
+        need several units, which the steps of fine-tuning an encoder never come to.
       dropout: rate on what comes in, and again after the BiLSTM.
     """
 
@@ -45,6 +50,7 @@ class TaggingHead(keras.layers.Layer):
         lstm_layers=0,
         lstm_size=768,
         crf=False,
+        crf_rate=1.0,
         dropout=heads.CLASSIFIER_DROPOUT,
         initializer_range=0.02,
         name="tagging",
@@ -52,6 +58,7 @@ class TaggingHead(keras.layers.Layer):
         super().__init__(name=name, dtype="float32", autocast=False)
         self.num_labels = num_labels
         self.crf = crf
+        self.crf_rate = crf_rate
         self.dropout = dropout
         sizes = [input_size] + [2 * lstm_size] * lstm_layers
         self.lstm = [
@@ -67,11 +74,18 @@ class TaggingHead(keras.layers.Layer):
             layer.build()
         self.dense.build()
         if self.crf:
-            self.transitions = self.add_weight(
+            self._transitions = self.add_weight(
                 shape=(self.num_labels, self.num_labels),
                 initializer="zeros",
                 name="transitions",
             )
+
+    @property
+    def transitions(self):
+        """Scores of one tag after another, float32 [n, n] (from, to)."""
+        # Adam's steps do not depend on the size of gradients: a factor on the variable
+        # is one on its learning rate.
+        return self.crf_rate * tf.convert_to_tensor(self._transitions)
 
     def call(self, x, lengths, seed=None):
         """Scores tags.
@@ -133,6 +147,7 @@ class SequenceTagger(heads.TaskModel):
             self.config.hidden_size,
             lstm_size=self.config.hidden_size,
             initializer_range=self.config.initializer_range,
+            crf_rate=_FINE_TUNING_CRF_RATE,
             **self.arguments,
         )
         self.head.build()

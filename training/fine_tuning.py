@@ -1,0 +1,162 @@
+"""What the scripts that fine-tune have in common: flags, checks, the start of a run."""
+
+import dataclasses
+import os
+import shutil
+
+from absl import flags
+
+from training import distribution, errors, run_folder
+from training import flags as training_flags
+
+
+def define_flags(files, max_seq_length=128, max_seq_length_help=""):
+    """All flags that a fine-tuning script has whatever its task.
+
+    Args:
+      files: what --train_file, --eval_file and --predict_file are, such as "CoNLL
+        file".
+      max_seq_length: the default.
+      max_seq_length_help: what becomes of a longer row.
+    """
+    training_flags.define_run()
+    training_flags.define_optimization()
+    training_flags.define_hardware()
+    training_flags.define_watching()
+    flags.DEFINE_string("train_file", None, f"{files} to train on.")
+    flags.DEFINE_string("eval_file", None, f"{files} to score.")
+    flags.DEFINE_string("predict_file", None, f"{files} to predict.")
+    flags.DEFINE_bool("do_train", False, "Whether to run training.")
+    flags.DEFINE_bool("do_eval", False, "Whether to score --eval_file.")
+    flags.DEFINE_bool("do_predict", False, "Whether to predict --predict_file.")
+    flags.DEFINE_string(
+        "vocab_file", None, "The vocabulary the model was trained on.", required=True
+    )
+    flags.DEFINE_bool(
+        "do_lower_case", True, "Lower-case the text: true for uncased models."
+    )
+    flags.DEFINE_integer(
+        "max_seq_length",
+        max_seq_length,
+        f"Most tokens in a row, with the special ones; {max_seq_length_help}.",
+        lower_bound=4,
+    )
+    for name, size in (("train", 32), ("eval", 8), ("predict", 8)):
+        flags.DEFINE_integer(
+            f"{name}_batch_size", size, f"Total batch size for {name}.", lower_bound=1
+        )
+    flags.DEFINE_float("num_train_epochs", 3.0, "Total number of training epochs.")
+    flags.DEFINE_float(
+        "warmup_proportion",
+        0.1,
+        "Share of the training in which the learning rate rises; 0.1 is 10 %.",
+    )
+    flags.DEFINE_bool(
+        "length_buckets",
+        True,
+        "Pad a batch to the length of its rows; false: all to the longest.",
+    )
+    flags.DEFINE_list("seeds", None, "Train once with each of these, such as 1,2,3.")
+    flags.DEFINE_bool(
+        "left_to_right",
+        False,
+        "Attention to the left only (the paper's ablation, section 5.1).",
+    )
+
+
+def check_flags(parsed):
+    """Raises RunError for flags that don't go together."""
+    if not (parsed.do_train or parsed.do_eval or parsed.do_predict):
+        raise errors.RunError(
+            "at least one of --do_train, --do_eval and --do_predict must be given"
+        )
+    for wanted, flag, file in (
+        (parsed.do_train, "do_train", "train_file"),
+        (parsed.do_eval, "do_eval", "eval_file"),
+        (parsed.eval_steps, "eval_steps", "eval_file"),
+        (parsed.do_predict, "do_predict", "predict_file"),
+    ):
+        if wanted and not getattr(parsed, file):
+            raise errors.RunError(f"--{flag} needs --{file}")
+    if parsed.seeds and not parsed.do_eval:
+        raise errors.RunError("--seeds needs --do_eval: it compares scores")
+    for seed in parsed.seeds or ():
+        if not seed.isdigit():
+            raise errors.RunError(f"--seeds: {seed!r} is not a whole number")
+
+
+def check_model(parsed, config, num_tokens):
+    """Raises RunError where the model has no room for the rows or the vocabulary.
+
+    Args:
+      parsed: absl's FLAGS with `define_flags`.
+      config: BertConfig.
+      num_tokens: of --vocab_file.
+    """
+    if parsed.max_seq_length > config.max_position_embeddings:
+        raise errors.RunError(
+            f"--max_seq_length={parsed.max_seq_length} is more than the "
+            f"{config.max_position_embeddings} positions of {parsed.bert_config_file}"
+        )
+    if num_tokens > config.vocab_size:
+        raise errors.RunError(
+            f"--vocab_file={parsed.vocab_file} has {num_tokens} tokens, more than the "
+            f"{config.vocab_size} of {parsed.bert_config_file}"
+        )
+
+
+def begin(script, parsed, trial, config, stream, settings, strategy, free=(), **more):
+    """Makes the trial's folder the run's, and its settings.
+
+    Args:
+      script: the script's name without .py.
+      parsed: absl's FLAGS with `define_flags`.
+      trial: `trials.Trial`.
+      config: BertConfig, kept with the run, as is the vocabulary.
+      stream: the training rows.
+      settings: `settings.Settings` but for what depends on trial and stream.
+      strategy: tf.distribute strategy.
+      free: names of flags of the task that may change between starts.
+      **more: JSON values to keep with the run.
+
+    Returns:
+      `settings.Settings`.
+
+    Raises:
+      RunError: the batch doesn't divide by the replicas, there are no steps to run, or
+        the folder holds another run.
+    """
+    distribution.check_batch(
+        "train_batch_size",
+        trial.batch_size,
+        strategy,
+        parsed.gradient_accumulation_steps,
+    )
+    if not stream.num_steps:
+        raise errors.RunError(
+            f"--train_file={parsed.train_file} has too few rows: in "
+            f"{trial.num_epochs:g} epochs they are less than one batch of "
+            f"{trial.batch_size}"
+        )
+    chief = distribution.is_chief(strategy)
+    run_folder.claim(
+        trial.folder,
+        script,
+        parsed,
+        config,
+        free={"eval_file", "predict_file", "seeds", *free},
+        chief=chief,
+        trial=dataclasses.asdict(trial) | {"folder": ""},
+        **more,
+    )
+    if chief:
+        config.to_file(os.path.join(trial.folder, "bert_config.json"))
+        shutil.copyfile(parsed.vocab_file, os.path.join(trial.folder, "vocab.txt"))
+    return dataclasses.replace(
+        settings,
+        num_train_steps=stream.num_steps,
+        num_warmup_steps=int(stream.num_steps * parsed.warmup_proportion),
+        learning_rate=trial.learning_rate,
+        seed=trial.seed,
+        output_dir=trial.folder,
+    )
