@@ -15,12 +15,17 @@ from modeling import config
 GOLDENS = pathlib.Path(__file__).resolve().parent / "goldens" / "tf1_tiny"
 INIT = str(GOLDENS / "init" / "model.ckpt-0")
 
-# Two logical devices on the CPU. TensorFlow takes no other number later on, and its
-# collectives no other number of replicas, so all tests of a process use these.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
+
+def use_two_devices():
+    """Makes two logical devices of the CPU, before anything else uses TensorFlow.
+
+    TensorFlow takes no other number later on, and its collectives no other number of
+    replicas: all tests of a process use these two.
+    """
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
 
 
 def strategy(replicas):

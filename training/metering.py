@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from training import hardware
 
-SECONDS_PER_CALL = 1.0  # one call on the device covers about this much
+SECONDS_PER_CALL = 0.5  # one call on the device covers about this much
 SECONDS_BETWEEN_NORMS = 10.0  # norms of parameters and updates cost a copy of them
 NOT_REPORTED = ("finite", "flops", "tokens", "positions", "loss_scale")
 

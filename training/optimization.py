@@ -61,10 +61,21 @@ class _NamedOptimizer(keras.optimizers.Optimizer):
             for variable, value in zip(self._trainable_variables, values, strict=True)
         }
 
-    def decay(self, variable):
-        return 0.0 if matches(variable.path, self.no_decay) else self.weight_decay_rate
+    def _name(self, variable):
+        # Keras's own loop hands over the TensorFlow variable, which has no path.
+        return self._trainable_variables[self._get_variable_index(variable)].path
 
-    def moments(self, gradient, variable, gradient_scale):
+    def _rate(self, learning_rate, name):
+        return learning_rate * self.learning_rate_scales.get(name, 1.0)
+
+    def _direction(self, m, v, variable, name):
+        """Returns m / (sqrt(v) + epsilon), and the decay where the name has one."""
+        update = m / (tf.sqrt(v) + self.epsilon)
+        if matches(name, self.no_decay) or not self.weight_decay_rate:
+            return update
+        return update + self.weight_decay_rate * variable
+
+    def _moments(self, gradient, variable, gradient_scale):
         """Updates both slots with `gradient * gradient_scale`; returns their values."""
         index = self._get_variable_index(variable)
         m, v = self.m[index], self.v[index]
@@ -117,12 +128,10 @@ class AdamWeightDecay(_NamedOptimizer):
           gradient_scale: float32 scalar that multiplies the gradient.
           step: int scalar, updates before this one; None: Keras's own count.
         """
-        learning_rate *= self.learning_rate_scales.get(variable.path, 1.0)
-        m, v = self.moments(gradient, variable, gradient_scale)
-        update = m / (tf.sqrt(v) + self.epsilon)
-        if decay := self.decay(variable):
-            update += decay * variable
-        self.assign_sub(variable, learning_rate * update)
+        name = self._name(variable)
+        m, v = self._moments(gradient, variable, gradient_scale)
+        update = self._direction(m, v, variable, name)
+        self.assign_sub(variable, self._rate(learning_rate, name) * update)
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -151,17 +160,16 @@ class Lamb(_NamedOptimizer):
         self, gradient, variable, learning_rate, gradient_scale=1.0, step=None
     ):
         """Moves one variable on this replica; see `AdamWeightDecay.update_step`."""
-        learning_rate *= self.learning_rate_scales.get(variable.path, 1.0)
-        m, v = self.moments(gradient, variable, gradient_scale)
+        name = self._name(variable)
+        learning_rate = self._rate(learning_rate, name)
+        m, v = self._moments(gradient, variable, gradient_scale)
         if self.bias_correction:
             step = self.iterations.value if step is None else step
             count = tf.cast(step, tf.float32) + 1.0
             m /= 1.0 - tf.pow(self.beta_1, count)
             v /= 1.0 - tf.pow(self.beta_2, count)
-        update = m / (tf.sqrt(v) + self.epsilon)
-        if decay := self.decay(variable):
-            update += decay * variable
-        if not matches(variable.path, self.no_adaptation):
+        update = self._direction(m, v, variable, name)
+        if not matches(name, self.no_adaptation):
             learning_rate *= trust_ratio(tf.norm(variable), tf.norm(update))
         self.assign_sub(variable, learning_rate * update)
 
