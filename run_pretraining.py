@@ -70,7 +70,8 @@ def main(_):
         )
 
     def evaluate():
-        stream = _stream(FLAGS.eval_file or FLAGS.input_file, FLAGS.eval_batch_size)
+        files = FLAGS.eval_file or FLAGS.input_file
+        stream = _stream(FLAGS, files, FLAGS.eval_batch_size)
         limit = FLAGS.max_eval_steps
         return loop.evaluate(model, objective, stream, strategy, settings.xla, limit)
 
@@ -89,7 +90,7 @@ def main(_):
             free={"eval_file"},
             chief=distribution.is_chief(strategy),
         )
-        stream = _stream(FLAGS.input_file, FLAGS.train_batch_size, training=True)
+        stream = _stream(FLAGS, FLAGS.input_file, FLAGS.train_batch_size, training=True)
         loop.train(model, objective, stream, strategy, settings, evaluate)
     if FLAGS.do_eval:
         distribution.check_batch("eval_batch_size", FLAGS.eval_batch_size, strategy)
@@ -100,13 +101,13 @@ def main(_):
             results.write(path, scores)
 
 
-def _stream(files, batch_size, training=False):
+def _stream(args, files, batch_size, training=False):
     return pretraining.PretrainingStream(
         pretraining.files(files),
         batch_size,
-        max_seq_length=FLAGS.max_seq_length,
-        max_predictions_per_seq=FLAGS.max_predictions_per_seq,
-        seed=FLAGS.seed,
+        max_seq_length=args.max_seq_length,
+        max_predictions_per_seq=args.max_predictions_per_seq,
+        seed=args.seed,
         shuffle=training,
         repeat=training,
     )
