@@ -117,7 +117,7 @@ class BertModel(BertBase):
         if return_attention:
             outputs["attention"] = all_attention
         outputs["sequence_output"] = x
-        outputs["pooled_output"] = self._pool(x, features.get("cls_positions"))
+        outputs["pooled_output"] = self._pool(x, features)
         return outputs
 
     def _run(self, layer, x, adder, seed):
@@ -126,12 +126,17 @@ class BertModel(BertBase):
         again = tf.recompute_grad(lambda x: layer(x, adder=adder, seed=seed))
         return again(x)
 
-    def _pool(self, x, cls_positions):
+    def _pool(self, x, features):
         """The [CLS] vector of each sequence through a dense layer and tanh."""
-        if cls_positions is None:
-            first = x[:, 0]  # [B, H]
+        if "cls_positions" in features:
+            first = tf.gather(x, features["cls_positions"], batch_dims=1)  # [B, K, H]
+        elif self.config.left_to_right:
+            # From left to right [CLS] sees nothing; the last token sees all.
+            mask = features.get("input_mask", tf.ones_like(features["input_ids"]))
+            last = tf.maximum(tf.reduce_sum(mask, axis=1) - 1, 0)
+            first = tf.gather(x, last, batch_dims=1)  # [B, H]
         else:
-            first = tf.gather(x, cls_positions, batch_dims=1)  # [B, K, H]
+            first = x[:, 0]  # [B, H]
         return tf.tanh(self.pooler(first))
 
     def get_config(self):
