@@ -63,7 +63,7 @@ class TaskModel(bert.BertBase):
 
 def _project(x, weights, bias):
     """[..., H] -> float32 [..., n] with weights [n, H]."""
-    return tf.einsum("...h,nh->...n", tf.cast(x, tf.float32), weights) + bias
+    return layers.linear(tf.cast(x, tf.float32), weights, bias, transpose=True)
 
 
 class MaskedLMHead(keras.layers.Layer):

@@ -133,6 +133,27 @@ def dropout(x, rate, seed):
 # --- Layers --------------------------------------------------------------------------
 
 
+def linear(x, weights, bias, transpose=False):
+    """x @ weights + bias on the last axis.
+
+    Args:
+      x: [..., in].
+      weights: [in, out], or [out, in] with `transpose`.
+      bias: [out].
+      transpose: whether the weights are stored the other way round.
+
+    Returns:
+      [..., out].
+    """
+    # As one product of matrices. With more axes the gradient of the weights would be a
+    # product for each row of the batch, summed afterwards.
+    matrix = tf.reshape(x, [-1, x.shape[-1]])
+    matrix = tf.nn.bias_add(tf.matmul(matrix, weights, transpose_b=transpose), bias)
+    size = bias.shape[0]
+    result = tf.reshape(matrix, tf.concat([tf.shape(x)[:-1], [size]], 0))
+    return tf.ensure_shape(result, [*x.shape[:-1], size])
+
+
 class Dense(keras.layers.Layer):
     """x @ kernel + bias on the last axis."""
 
@@ -153,17 +174,11 @@ class Dense(keras.layers.Layer):
         )
 
     def call(self, x):
-        # A matrix product of rank 2: with a rank of 3 its gradient would be a product
-        # per row of the batch, summed afterwards.
-        shape = tf.shape(x)
-        matrix = tf.reshape(tf.cast(x, self.compute_dtype), [-1, self.input_size])
-        kernel = tf.cast(self.kernel, self.compute_dtype)
-        matrix = tf.nn.bias_add(
-            tf.matmul(matrix, kernel), tf.cast(self.bias, self.compute_dtype)
+        return linear(
+            tf.cast(x, self.compute_dtype),
+            tf.cast(self.kernel, self.compute_dtype),
+            tf.cast(self.bias, self.compute_dtype),
         )
-        result = tf.reshape(matrix, tf.concat([shape[:-1], [self.output_size]], 0))
-        result.set_shape([*x.shape[:-1], self.output_size])
-        return result
 
 
 class LayerNorm(keras.layers.Layer):
