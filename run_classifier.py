@@ -8,11 +8,9 @@
 import dataclasses
 import functools
 import os
-import shutil
 import sys
 
 import keras
-import numpy as np
 import tensorflow as tf
 from absl import flags
 
@@ -24,6 +22,7 @@ from training import (
     confusion,
     distribution,
     errors,
+    fine_tuning,
     loop,
     metrics,
     results,
@@ -45,45 +44,24 @@ METRICS = {
 }
 
 # Flags that may change when a run is continued.
-FREE = frozenset("data_dir eval_file predict_file seeds sweep submission_dir".split())
+FREE = frozenset("data_dir sweep submission_dir".split())
 
 
 def define_flags():
-    training_flags.define_run()
-    training_flags.define_optimization()
-    training_flags.define_hardware()
-    training_flags.define_watching()
+    fine_tuning.define_flags(
+        "Instead of the task's own file: a path, or a name in --data_dir,",
+        max_seq_length_help="longer ones are cut",
+    )
     string, boolean = flags.DEFINE_string, flags.DEFINE_bool
     string("data_dir", None, "Folder of the task's files.", required=True)
     string("task_name", None, f"One of {', '.join(glue.TASKS)}, custom.", required=True)
-    string(
-        "vocab_file", None, "The vocabulary the model was trained on.", required=True
-    )
-    boolean("do_lower_case", True, "Lower-case the text: true for uncased models.")
-    flags.DEFINE_integer(
-        "max_seq_length",
-        128,
-        "Most tokens in a row, with the special ones; longer rows are cut.",
-        lower_bound=4,
-    )
-    boolean("do_train", False, "Whether to run training.")
-    boolean("do_eval", False, "Whether to score the dev set.")
-    boolean("do_predict", False, "Whether to predict the test set.")
-    for name, size in (("train", 32), ("eval", 8), ("predict", 8)):
-        flags.DEFINE_integer(
-            f"{name}_batch_size", size, f"Total batch size for {name}.", lower_bound=1
-        )
-    flags.DEFINE_float("num_train_epochs", 3.0, "Total number of training epochs.")
-    flags.DEFINE_float(
-        "warmup_proportion",
-        0.1,
-        "Share of the training in which the learning rate rises; 0.1 is 10 %.",
-    )
-    string("train_file", None, "Instead of the task's own; under --data_dir or a path.")
-    string("eval_file", None, "Likewise.")
-    string("predict_file", None, "Likewise.")
     string("language", "zh", "Of XNLI and PAWS-X; the original's is zh.")
-    string("text_a", None, "For --task_name=custom: column of the text. See README.")
+    string(
+        "text_a",
+        None,
+        "For --task_name=custom: the column of the text, by its name, or by its place "
+        "from 1 in files without a header.",
+    )
     string("text_b", None, "Column of the second text; none: single sentences.")
     string("label", "label", "Column of the label.")
     string("id", None, "Column that names a row in predictions.tsv; none: its number.")
@@ -99,15 +77,8 @@ def define_flags():
     flags.DEFINE_list(
         "class_weights",
         None,
-        "How much a row of each label counts in the loss, or balanced: labels count "
-        "alike.",
+        "How much a row of each label counts in the loss; balanced: all labels alike.",
     )
-    boolean(
-        "length_buckets",
-        True,
-        "Pad a batch to the length of its rows; false: all to --max_seq_length.",
-    )
-    flags.DEFINE_list("seeds", None, "Train once with each of these, such as 1,2,3.")
     boolean(
         "sweep",
         False,
@@ -121,18 +92,19 @@ def define_flags():
 class Job:
     """What the trials of a command share."""
 
+    args: flags.FlagValues
+    strategy: tf.distribute.Strategy
     task: glue.Task
     labels: tuple[str, ...] | None
     config: config_lib.BertConfig
-    objective: losses.Objective
     settings: settings_lib.Settings
-    strategy: tf.distribute.Strategy
-    chief: bool
-    buckets: tuple[int, ...]
-    groups: tuple[int, ...]
     train: classification.Data | None
     dev: dict[str, classification.Data]
     test: dict[str, classification.Data]
+
+    @property
+    def chief(self):
+        return distribution.is_chief(self.strategy)
 
     def make_model(self, seed):
         keras.utils.set_random_seed(seed)
@@ -144,13 +116,31 @@ class Job:
                 dtype=self.settings.dtype_policy,
             )
 
+    def stream(self, columns, batch_size, **kwargs):
+        longest = self.args.max_seq_length
+        groups = buckets = (longest,)
+        if self.args.length_buckets:
+            # Which rows are in a batch does not depend on the hardware.
+            groups = batching.length_buckets(longest)
+            if not distribution.is_tpu(self.strategy):
+                buckets = batching.length_buckets(longest, coarse=self.settings.xla)
+        return batching.ExampleStream(
+            columns, batch_size, buckets, groups=groups, **kwargs
+        )
+
     def logits(self, model, data, batch_size):
         """Of all rows, in the file's order: float32 [N, n]."""
         replicas = self.strategy.num_replicas_in_sync
         batch_size = -(-batch_size // replicas) * replicas
-        stream = batching.ExampleStream(data.columns, batch_size, self.buckets)
+        stream = self.stream(data.columns, batch_size)
         batches = loop.predict(model, stream, self.strategy, self.settings.xla)
         return batching.unsort(batches, stream.num_rows)["logits"]
+
+    def dev_logits(self, model):
+        return {
+            name: self.logits(model, data, self.args.eval_batch_size)
+            for name, data in self.dev.items()
+        }
 
     def score(self, logits):
         """Loss and the task's metrics on each dev set, whose name ends theirs.
@@ -171,7 +161,9 @@ class Job:
 
 
 def main(_):
-    _check(FLAGS)
+    fine_tuning.check_flags(FLAGS, needs_files=False)
+    if FLAGS.sweep and not FLAGS.do_eval:
+        raise errors.RunError("--sweep needs --do_eval: it compares scores")
     strategy = training_flags.set_up(FLAGS)
     job = prepare(FLAGS, strategy)
     planned = trials.plan(
@@ -186,9 +178,9 @@ def main(_):
     for trial in planned:
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
-            train(FLAGS, job, trial, model)
+            train(job, trial, model)
         if FLAGS.do_eval:
-            scores.append(evaluate(FLAGS, job, trial, model))
+            scores.append(evaluate(job, trial, model))
     chosen = planned[0]
     if len(planned) > 1:
         chosen = trials.best(planned, scores, job.task.metrics[0])
@@ -197,7 +189,7 @@ def main(_):
             print(trials.write(path, planned, scores, job.task.metrics), end="")
             print(f"best by {job.task.metrics[0]}: {chosen.folder}")
     if FLAGS.do_predict:
-        predict(FLAGS, job, chosen)
+        predict(job, chosen)
 
 
 def prepare(args, strategy):
@@ -212,7 +204,12 @@ def prepare(args, strategy):
     """
     task = _task(args)
     config = config_lib.BertConfig.from_file(args.bert_config_file)
-    tokenizer = _tokenizer(args, config)
+    if args.left_to_right:
+        config = dataclasses.replace(config, left_to_right=True)
+    tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
+    tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
+    fine_tuning.check_model(args, config, len(tokenizer.tokens))
+    settings = training_flags.make_settings(args, strategy, 1, 0, task.metrics[0])
     read = functools.partial(classification.read, args.data_dir, language=args.language)
     training = read(task.train) if args.do_train else None
     labels = _labels(args, task, training)
@@ -229,90 +226,54 @@ def prepare(args, strategy):
             or classification.exists(args.data_dir, alternatives, args.language)
         }
 
-    train_data = data(training) if training else None
-    settings = training_flags.make_settings(args, strategy, 1, 0, task.metrics[0])
-    # The rows of a batch do not depend on the hardware, only their padding does.
-    longest = args.max_seq_length
-    groups = batching.length_buckets(longest) if args.length_buckets else (longest,)
-    buckets = groups
-    if distribution.is_tpu(strategy):
-        buckets = (longest,)
-    elif settings.xla and args.length_buckets:
-        buckets = batching.length_buckets(longest, coarse=True)
     return Job(
-        task=task,
-        labels=labels,
-        config=config,
-        objective=_objective(args, task, labels, train_data),
-        settings=settings,
-        strategy=strategy,
-        chief=distribution.is_chief(strategy),
-        buckets=buckets,
-        groups=groups,
-        train=train_data,
+        args,
+        strategy,
+        task,
+        labels,
+        config,
+        settings,
+        train=data(training) if training else None,
         dev=sets(task.dev) if args.do_eval or args.eval_steps else {},
         test=sets(task.test, labelled=False) if args.do_predict else {},
     )
 
 
-def train(args, job, trial, model):
+def train(job, trial, model):
     """Trains a trial to its end, from where it was left."""
-    distribution.check_batch(
-        "train_batch_size",
-        trial.batch_size,
-        job.strategy,
-        args.gradient_accumulation_steps,
-    )
-    stream = batching.ExampleStream(
+    stream = job.stream(
         job.train.columns | {"label_ids": job.train.targets},
         trial.batch_size,
-        job.buckets,
-        groups=job.groups,
         training=True,
         num_epochs=trial.num_epochs,
         seed=trial.seed,
         source=job.train.examples.path,
         lines=job.train.examples.lines,
     )
-    if not stream.num_steps:
-        raise errors.RunError(
-            f"{job.train.examples.path} has {stream.num_rows} rows, in "
-            f"{trial.num_epochs:g} epochs less than one batch of {trial.batch_size}"
-        )
-    run_folder.claim(
-        trial.folder,
+    settings = fine_tuning.begin(
         "run_classifier",
-        args,
+        job.args,
+        trial,
         job.config,
+        stream,
+        job.settings,
+        job.strategy,
         free=FREE,
-        chief=job.chief,
         task_kind=job.task.kind,
         labels=job.labels,
-        trial=dataclasses.asdict(trial) | {"folder": ""},
-    )
-    if job.chief:
-        job.config.to_file(os.path.join(trial.folder, "bert_config.json"))
-        shutil.copyfile(args.vocab_file, os.path.join(trial.folder, "vocab.txt"))
-    settings = dataclasses.replace(
-        job.settings,
-        num_train_steps=stream.num_steps,
-        num_warmup_steps=int(stream.num_steps * args.warmup_proportion),
-        learning_rate=trial.learning_rate,
-        seed=trial.seed,
-        output_dir=trial.folder,
     )
 
     def score():
-        return job.score(_dev_logits(args, job, model))
+        return job.score(job.dev_logits(model))
 
-    watch = score if args.eval_steps else None
-    loop.train(model, job.objective, stream, job.strategy, settings, watch)
+    watch = score if job.args.eval_steps else None
+    loop.train(model, _objective(job), stream, job.strategy, settings, watch)
 
 
-def evaluate(args, job, trial, model):
+def evaluate(job, trial, model):
     """Scores the trial's best checkpoint, or its last; returns {metric: number}."""
-    step, _ = loop.load_trained(model, trial.folder, args.init_checkpoint)
-    logits = _dev_logits(args, job, model)
+    step, _ = loop.load_trained(model, trial.folder, job.args.init_checkpoint)
+    logits = job.dev_logits(model)
     scores = job.score(logits)
     if not job.chief:
         return scores
@@ -327,15 +288,9 @@ def evaluate(args, job, trial, model):
     return scores
 
 
-def _dev_logits(args, job, model):
-    return {
-        name: job.logits(model, data, args.eval_batch_size)
-        for name, data in job.dev.items()
-    }
-
-
-def predict(args, job, trial):
+def predict(job, trial):
     """Writes what the trial's model says of the test sets."""
+    args = job.args
     model = job.make_model(trial.seed)
     loop.load_trained(model, trial.folder, args.init_checkpoint)
     for name, data in job.test.items():
@@ -344,36 +299,19 @@ def predict(args, job, trial):
             continue
         probability = answers.probabilities(logits, job.task.kind)
         ids = [example.id for example in data.examples.rows]
-        ending = f"_{name}" if name else ""
-
-        def path(stem, ending=ending):
-            os.makedirs(args.output_dir, exist_ok=True)
-            return os.path.join(args.output_dir, f"{stem}{ending}.tsv")
-
-        answers.write_test_results(path("test_results"), probability)
-        answers.write_predictions(
-            path("predictions"), ids, probability, job.task.kind, job.labels
-        )
+        ending = f"_{name}.tsv" if name else ".tsv"
+        os.makedirs(args.output_dir, exist_ok=True)
+        path = os.path.join(args.output_dir, f"test_results{ending}")
+        answers.write_test_results(path, probability)
+        path = os.path.join(args.output_dir, f"predictions{ending}")
+        answers.write_predictions(path, ids, probability, job.task.kind, job.labels)
         if name in job.task.submission:
             folder = args.submission_dir or args.output_dir
             os.makedirs(folder, exist_ok=True)
             answers.write_submission(
                 folder, job.task, name, ids, probability, job.labels
             )
-        print(f"{len(ids)} predictions: {path('predictions')}", file=sys.stderr)
-
-
-def _check(args):
-    """Raises RunError for flags that don't go together."""
-    if not (args.do_train or args.do_eval or args.do_predict):
-        raise errors.RunError(
-            "at least one of --do_train, --do_eval and --do_predict must be given"
-        )
-    if (args.seeds or args.sweep) and not args.do_eval:
-        raise errors.RunError("--seeds and --sweep need --do_eval: they compare scores")
-    for seed in args.seeds or ():
-        if not seed.isdigit():
-            raise errors.RunError(f"--seeds: {seed!r} is not a whole number")
+        print(f"{len(ids)} predictions: {path}", file=sys.stderr)
 
 
 def _task(args):
@@ -407,23 +345,6 @@ def _task(args):
     return task
 
 
-def _tokenizer(args, config):
-    """Checks vocabulary, case and length against the model."""
-    if args.max_seq_length > config.max_position_embeddings:
-        raise errors.RunError(
-            f"--max_seq_length={args.max_seq_length} is more than the "
-            f"{config.max_position_embeddings} positions of {args.bert_config_file}"
-        )
-    tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
-    tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    if len(tokenizer.tokens) > config.vocab_size:
-        raise errors.RunError(
-            f"--vocab_file={args.vocab_file} has {len(tokenizer.tokens)} tokens, more "
-            f"than the {config.vocab_size} of {args.bert_config_file}"
-        )
-    return tokenizer
-
-
 def _labels(args, task, training):
     """Names of the head's outputs; None for regression."""
     if task.labels or task.kind == "regression":
@@ -438,26 +359,24 @@ def _labels(args, task, training):
     )
 
 
-def _objective(args, task, labels, training):
-    if task.kind == "regression":
+def _objective(job):
+    if job.task.kind == "regression":
         return losses.regression_objective()
-    if task.kind == "multi_label":
+    if job.task.kind == "multi_label":
         return losses.multi_label_objective()
-    weights = args.class_weights
+    weights = job.args.class_weights
     if weights == ["balanced"]:
-        counts = np.ones(len(labels))
-        if training:
-            counts = np.bincount(training.targets, minlength=len(labels))
-        weights = counts.sum() / (len(labels) * np.maximum(counts, 1))
+        weights = classification.balanced_weights(job.train.targets, len(job.labels))
     elif weights:
         try:
             weights = [float(weight) for weight in weights]
         except ValueError:
             weights = []
-        if len(weights) != len(labels):
+        if len(weights) != len(job.labels):
+            given = ",".join(job.args.class_weights)
             raise errors.RunError(
-                f"--class_weights={','.join(args.class_weights)}: expected a number "
-                f"for each of the labels {', '.join(labels)}, or balanced"
+                f"--class_weights={given}: expected balanced, or a number for each of "
+                f"the labels {', '.join(job.labels)}"
             )
     return losses.classification_objective(weights)
 

@@ -64,7 +64,12 @@ def read(folder, alternatives, language="", labelled=True):
     columns = {role: column for role, column in columns.items() if column is not None}
     rows, empty = [], []
     for line, row in tables.read(
-        path, columns, table.header, table.num_fields, table.skip_ragged
+        path,
+        columns,
+        table.header,
+        table.num_fields,
+        table.skip_ragged,
+        optional=("id",),
     ):
         if table.only_language and row["language"] != language:
             continue
@@ -172,6 +177,20 @@ def targets(examples, kind, labels=None, aliases=None, value_range=None):
     for row, numbers in zip(matrix, rows, strict=True):
         row[numbers] = 1
     return matrix
+
+
+def balanced_weights(targets, num_labels):
+    """Weights under which each label counts alike, 1 on average over the rows.
+
+    Args:
+      targets: int [N], label numbers.
+      num_labels: n; a label without rows is counted as if it had one.
+
+    Returns:
+      float [n].
+    """
+    counts = np.maximum(np.bincount(targets, minlength=num_labels), 1)
+    return counts.sum() / (num_labels * counts)
 
 
 def truncate_pair(length_a, length_b, budget):

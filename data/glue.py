@@ -15,7 +15,8 @@ class Table:
       text_a: name of the column, or its place from 0 in a file without a header.
       text_b: the second text's column; None for single-sentence tasks.
       label: None for files without labels.
-      id: column that names the row, such as the "index" of GLUE's test files.
+      id: column that names the row, such as the "index" of GLUE's test files; where a
+        file has none, rows are numbered from 0.
       header: whether the first line holds the names of the columns.
       num_fields: columns of a file without a header.
       skip_ragged: the file as distributed has broken rows.
@@ -176,7 +177,7 @@ TASKS = {
     ),
     "paws-x": Task(
         train=tuple(
-            Table(file, **_PAIR, id="id")
+            Table(file, **_PAIR)
             for file in (
                 "{language}/translated_train.tsv",
                 "{language}/train.tsv",
@@ -186,8 +187,7 @@ TASKS = {
         ),
         dev={
             "": tuple(
-                Table(file, **_PAIR, id="id")
-                for file in ("{language}/dev_2k.tsv", "dev_2k.tsv")
+                Table(file, **_PAIR) for file in ("{language}/dev_2k.tsv", "dev_2k.tsv")
             )
         },
         test={
@@ -225,7 +225,6 @@ def custom(text_a, text_b, label, row_id, kind, labels):
         return column if header or column is None else int(column) - 1
 
     columns = dict(text_a=place(text_a), text_b=place(text_b), header=header)
-    columns["id"] = place(row_id)
 
     def files(name, **more):
         endings = (".tsv", ".csv", ".jsonl", ".json")
@@ -239,7 +238,7 @@ def custom(text_a, text_b, label, row_id, kind, labels):
     return Task(
         train=files("train", label=place(label)),
         dev={"": files("dev", label=place(label))},
-        test={"": files("test")},
+        test={"": files("test", id=place(row_id))},
         labels=labels,
         kind=kind,
         metrics=metrics[kind],

@@ -22,7 +22,7 @@ _short.maxstring = 60
 show = _short.repr
 
 
-def read(path, columns, header=True, num_fields=None, skip_ragged=False):
+def read(path, columns, header=True, num_fields=None, skip_ragged=False, optional=()):
     """Reads some columns of a table; its name's ending says the format.
 
     Args:
@@ -34,6 +34,7 @@ def read(path, columns, header=True, num_fields=None, skip_ragged=False):
       num_fields: fields in a row where there is no header; None for as many as the
         first row has.
       skip_ragged: leave out rows with too few or too many fields, with one warning.
+      optional: roles that are left out where the file has no such column.
 
     Yields:
       (line, dict role -> value): strings; in JSON lines whatever the object holds.
@@ -43,7 +44,7 @@ def read(path, columns, header=True, num_fields=None, skip_ragged=False):
         number of fields than the header.
     """
     if path.lower().endswith(_JSON_ENDINGS):
-        yield from _json_rows(path, columns)
+        yield from _json_rows(path, columns, optional)
         return
     is_csv = path.lower().endswith(".csv")
     rows = _csv_rows(path) if is_csv else _tsv_rows(path)
@@ -51,7 +52,9 @@ def read(path, columns, header=True, num_fields=None, skip_ragged=False):
     if header:
         line, names = next(rows, (1, []))
         places = {
-            role: _place(path, line, names, name) for role, name in columns.items()
+            role: _place(path, line, names, name)
+            for role, name in columns.items()
+            if name in names or role not in optional
         }
         num_fields = len(names)
     ragged = []
@@ -171,12 +174,12 @@ def _is_unicode(text):
     return True
 
 
-def _json_rows(path, columns):
+def _json_rows(path, columns, optional):
     for line, row in _json_objects(path):
-        for name in columns.values():
-            if name not in row:
+        for role, name in columns.items():
+            if name not in row and role not in optional:
                 found = ", ".join(show(name) for name in list(row)[:20]) or "none"
                 raise errors.InputError(
                     f"{path} line {line}: no key {show(name)}; the keys are {found}"
                 )
-        yield line, {role: row[name] for role, name in columns.items()}
+        yield line, {role: row[name] for role, name in columns.items() if name in row}

@@ -34,23 +34,6 @@ def squared_error(logits, targets, weights):
     return _weighted(tf.square(difference), weights)
 
 
-def binary_cross_entropy(logits, targets, weights):
-    """Sum over labels of -log sigmoid of each logit, or of its negative.
-
-    Args:
-      logits: float [B, n].
-      targets: float32 [B, n], 1 for a label that holds and 0 for one that does not.
-      weights: float32 [B].
-
-    Returns:
-      Sum over all examples and sum of their weights, float32 scalars.
-    """
-    values = tf.nn.sigmoid_cross_entropy_with_logits(
-        labels=tf.cast(targets, tf.float32), logits=tf.cast(logits, tf.float32)
-    )
-    return _weighted(tf.reduce_sum(values, -1), weights)
-
-
 def accuracy(logits, label_ids, weights):
     """Number of right predictions; logits [..., n], label_ids and weights [...]."""
     right = tf.argmax(logits, -1, output_type=label_ids.dtype) == label_ids

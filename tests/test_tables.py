@@ -90,6 +90,14 @@ def test_ragged_rows_are_left_out_if_asked(tmp_path, caplog):
     assert rows == [(3, {"x": "2", "y": "3"})]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("x.tsv", "a\n1\n"), ("x.jsonl", '{"a": "1"}')]
+)
+def test_optional_columns_may_be_absent(tmp_path, name, content):
+    ((_, row),) = read(tmp_path / name, content, optional=("y",))
+    assert row == {"x": "1"}
+
+
 def test_long_values_are_cut_in_messages():
     assert len(tables.show("x" * 1000)) < 70
 

@@ -64,8 +64,13 @@ def define_flags(files, max_seq_length=128, max_seq_length_help=""):
     )
 
 
-def check_flags(parsed):
-    """Raises RunError for flags that don't go together."""
+def check_flags(parsed, needs_files=True):
+    """Raises RunError for flags that don't go together.
+
+    Args:
+      parsed: absl's FLAGS with `define_flags`.
+      needs_files: False for a task that knows its files' names.
+    """
     if not (parsed.do_train or parsed.do_eval or parsed.do_predict):
         raise errors.RunError(
             "at least one of --do_train, --do_eval and --do_predict must be given"
@@ -76,7 +81,7 @@ def check_flags(parsed):
         (parsed.eval_steps, "eval_steps", "eval_file"),
         (parsed.do_predict, "do_predict", "predict_file"),
     ):
-        if wanted and not getattr(parsed, file):
+        if needs_files and wanted and not getattr(parsed, file):
             raise errors.RunError(f"--{flag} needs --{file}")
     if parsed.seeds and not parsed.do_eval:
         raise errors.RunError("--seeds needs --do_eval: it compares scores")
@@ -134,7 +139,7 @@ def begin(script, parsed, trial, config, stream, settings, strategy, free=(), **
     )
     if not stream.num_steps:
         raise errors.RunError(
-            f"--train_file={parsed.train_file} has too few rows: in "
+            f"--train_file={parsed.train_file or stream.source} has too few rows: in "
             f"{trial.num_epochs:g} epochs they are less than one batch of "
             f"{trial.batch_size}"
         )

@@ -317,7 +317,8 @@ def load_trained(model, output_dir, init_checkpoint=None):
     Args:
       model: Keras model.
       output_dir: the run's folder.
-      init_checkpoint: used where the folder holds no checkpoint.
+      init_checkpoint: used where the folder holds no checkpoint; a checkpoint of any
+        kind, or the folder of a run.
 
     Returns:
       (step, the path that was read).
@@ -334,6 +335,9 @@ def load_trained(model, output_dir, init_checkpoint=None):
                 f"--output_dir={output_dir} holds no checkpoint "
                 f"({saving.PREFIX}*.index); train first, or give --init_checkpoint"
             )
+        if saving.steps(init_checkpoint):
+            # The folder of another run: its best weights or averages, likewise.
+            return load_trained(model, init_checkpoint)
         report = checkpoint.load(model, init_checkpoint)
         if fresh := (*report.missing, *report.differs):
             raise errors.RunError(
