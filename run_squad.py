@@ -27,7 +27,7 @@ from data import (
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import heads, losses
-from training import distribution, errors, fine_tuning, loop, results, trials
+from training import distribution, errors, fine_tuning, loop, results, saving, trials
 from training import flags as training_flags
 from training import settings as settings_lib
 
@@ -354,6 +354,7 @@ def train(job, trial, model):
         job.settings,
         job.strategy,
         free=FREE,
+        version_2=job.train.dataset.version_2,
     )
 
     def watch():
@@ -375,6 +376,9 @@ def evaluate(job, trial, model):
         named = scores | {"global_step": step}
         if job.decoding.version_2_with_negative:
             named["null_score_diff_threshold"] = threshold
+            # For answer_questions.py.
+            path = os.path.join(trial.folder, "null_threshold.json")
+            saving.write_json(path, {"null_score_diff_threshold": threshold})
         results.write(os.path.join(trial.folder, "eval_results.txt"), named)
     return Evaluation(predictions, threshold, scores)
 

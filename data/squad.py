@@ -75,6 +75,23 @@ def read(files):
     return Dataset(questions, version_2, repeated)
 
 
+def read_lines(lines, name):
+    """Reads JSON lines one at a time, for input that has no end.
+
+    Args:
+      lines: iterable of str.
+      name: of where they are from, for messages.
+
+    Yields:
+      Question for each question in them. One without an id gets name:line.
+
+    Raises:
+      InputError: as for `read`.
+    """
+    for item in _read_lines(name, lines):
+        yield item.question
+
+
 def locate(context, answer):
     """Finds an answer in its context.
 
