@@ -168,11 +168,11 @@ def _checksum(data):
 
 
 def count(path, stream):
-    """Walks from length to length through an open TFRecord file.
+    """Walks from record to record through an open TFRecord file.
 
     Args:
       path: str, for messages.
-      stream: binary file that can seek (a `gzip.GzipFile` too).
+      stream: binary file.
 
     Returns:
       The number of records.
@@ -182,27 +182,19 @@ def count(path, stream):
     """
     number = position = 0
     while head := stream.read(12):
-        if len(head) < 12:
-            raise errors.InputError(_cut_short(path, number, position))
-        if head[8:] != _checksum(head[:8]):
+        if len(head) == 12 and head[8:] != _checksum(head[:8]):
             raise errors.InputError(
                 f"{path}: no TFRecord file, or a damaged one: the checksum of the "
                 f"length of record {number} (from 0) at byte {position} is wrong"
             )
-        end = position + 16 + struct.unpack("<Q", head[:8])[0]
-        # The last byte has to be there: seeking alone goes past the end in silence.
-        stream.seek(end - 1)
-        if not stream.read(1):
-            raise errors.InputError(_cut_short(path, number, position))
-        number, position = number + 1, end
+        rest = struct.unpack("<Q", head[:8])[0] + 4 if len(head) == 12 else 1
+        if len(stream.read(rest)) < rest:
+            raise errors.InputError(
+                f"{path}: the file is cut short: record {number} (from 0), which "
+                f"begins at byte {position}, has no end"
+            )
+        number, position = number + 1, position + 12 + rest
     return number
-
-
-def _cut_short(path, number, position):
-    return (
-        f"{path}: the file is cut short: record {number} (from 0), which begins at "
-        f"byte {position}, has no end"
-    )
 
 
 def first_record(path, stream):

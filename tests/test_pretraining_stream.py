@@ -1,0 +1,244 @@
+"""The stream of pre-training records: the same batches however it is read."""
+
+import gzip
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import errors, masking, outputs, pretraining, records
+
+S, P = 16, 4
+
+
+def _write(path, first, count, compress=False):
+    """Records whose first id says which they are; row i has i % 5 + 8 tokens."""
+    number = np.arange(first, first + count)
+    lengths = number % 5 + 8
+    inside = np.arange(S) < lengths[:, None]
+    input_ids = np.where(inside, number[:, None] + np.arange(S), 0)
+    rng = np.random.default_rng(first)
+    vocabulary = masking.Vocabulary(2000, 4, np.zeros(2000, bool))
+    maskable = inside & (np.arange(S) > 0)
+    counts = np.full(count, 2)
+    ids, positions, true_ids, weights = masking.mask(
+        input_ids, maskable, counts, masking.Masking(max_predictions_per_seq=P),
+        vocabulary, rng,
+    )  # fmt: skip
+    columns = {
+        "input_ids": ids,
+        "input_mask": inside,
+        "segment_ids": np.zeros((count, S), int),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": true_ids,
+        "masked_lm_weights": weights,
+        "next_sentence_labels": number[:, None] % 2,
+    }
+    data = records.frame(records.serialize(columns))
+    path.write_bytes(gzip.compress(data) if compress else data)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Five files of 40 to 44 records; the numbers in them go up across the files."""
+    folder = tmp_path_factory.mktemp("records")
+    return [
+        _write(folder / f"{i}.tfrecord", 100 * i + 10, 40 + i, compress=i == 3)
+        for i in range(5)
+    ]
+
+
+def _read(stream, first_step, steps, rows=None):
+    dataset = stream.dataset(first_step, rows).take(steps)
+    return [{k: v.numpy() for k, v in batch.items()} for batch in dataset]
+
+
+def _assert_equal(batches, others):
+    assert len(batches) == len(others)
+    for batch, other in zip(batches, others, strict=True):
+        assert batch.keys() == other.keys()
+        for name, value in batch.items():
+            np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def _remasking():
+    masks = masking.Masking(max_predictions_per_seq=P)
+    vocabulary = masking.Vocabulary(2000, 4, np.zeros(2000, bool))
+    return pretraining.Remasking(masks, vocabulary, (2, 3))
+
+
+MODES = {
+    "shuffled": {},
+    "in file order": {"shuffle": False},
+    "masked anew": {"remasking": _remasking()},
+    "many windows": {"shuffled_records": 24},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_resumed_anywhere_is_the_same_stream(shards, mode):
+    def stream():
+        return pretraining.PretrainingStream(shards, 12, S, P, seed=7, **MODES[mode])
+
+    whole = _read(stream(), 0, 60)  # more than three epochs of 210 records
+    for step in (1, 3, 16, 17, 18, 35, 52):
+        _assert_equal(_read(stream(), step, 8), whole[step : step + 8])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_workers_together_read_the_global_batch(shards, mode, workers):
+    def stream():
+        return pretraining.PretrainingStream(shards, 12, S, P, seed=7, **MODES[mode])
+
+    whole = _read(stream(), 15, 6)
+    share = 12 // workers
+    parts = [
+        _read(stream(), 15, 6, slice(i * share, (i + 1) * share))
+        for i in range(workers)
+    ]
+    joined = [
+        {name: np.concatenate([part[name] for part in step]) for name in step[0]}
+        for step in zip(*parts, strict=True)
+    ]
+    _assert_equal(joined, whole)
+
+
+def test_an_epoch_holds_every_record_once(shards):
+    stream = pretraining.PretrainingStream(shards, 14, S, P, seed=1)
+    assert len(stream._lanes()) == 2  # the largest divisor of 14 up to 5 files
+    epochs = _read(stream, 0, 30)
+    ids = np.concatenate([batch["record_ids"] for batch in epochs])
+    first, second = ids[:210], ids[210:420]
+    everything = [(i, j) for i in range(5) for j in range(40 + i)]
+    assert sorted(map(tuple, first.tolist())) == everything
+    assert sorted(map(tuple, second.tolist())) == everything
+    assert not np.array_equal(first, second)
+    for batch in epochs:  # record ids say which records these are
+        number = batch["record_ids"] @ [100, 1] + 10
+        np.testing.assert_array_equal(batch["next_sentence_labels"], number % 2)
+        restored = masking.unmask(
+            batch["input_ids"], batch["masked_lm_positions"],
+            batch["masked_lm_ids"], batch["masked_lm_weights"],
+        )  # fmt: skip
+        np.testing.assert_array_equal(restored[:, 0], number)
+
+
+def test_seeds_give_other_orders(shards):
+    first, second = (
+        _read(pretraining.PretrainingStream(shards, 12, S, P, seed), 0, 3)
+        for seed in (1, 2)
+    )
+    assert not np.array_equal(first[0]["record_ids"], second[0]["record_ids"])
+
+
+def test_a_single_pass_is_in_order_and_filled_up(shards):
+    stream = pretraining.PretrainingStream(
+        shards, 32, S, P, shuffle=False, repeat=False
+    )
+    assert stream.num_steps == 7
+    batches = _read(stream, 0, 100)
+    ids = np.concatenate([batch["record_ids"] for batch in batches])
+    expected = [(i, j) for i in range(5) for j in range(40 + i)] + [(-1, -1)] * 14
+    assert list(map(tuple, ids.tolist())) == expected
+    weights = np.concatenate([b["next_sentence_weights"] for b in batches])
+    np.testing.assert_array_equal(weights, [1] * 210 + [0] * 14)
+    last = batches[-1]
+    assert last["input_ids"].shape == (32, S)
+    assert not last["masked_lm_weights"][18:].any()
+    assert not last["input_mask"][18:].any()
+    assert stream.describe(last["record_ids"])[-1] == f"{shards[4]}:43"
+    # A worker whose rows are all filler gets them, too.
+    assert (_read(stream, 6, 9, slice(24, 32))[0]["record_ids"] == -1).all()
+
+
+def test_dtypes_and_static_shapes(shards):
+    stream = pretraining.PretrainingStream(shards, 12, S, P)
+    shapes = {
+        "input_ids": ([12, S], tf.int32),
+        "input_mask": ([12, S], tf.int32),
+        "segment_ids": ([12, S], tf.int32),
+        "masked_lm_positions": ([12, P], tf.int32),
+        "masked_lm_ids": ([12, P], tf.int32),
+        "masked_lm_weights": ([12, P], tf.float32),
+        "next_sentence_labels": ([12], tf.int32),
+        "next_sentence_weights": ([12], tf.float32),
+        "record_ids": ([12, 2], tf.int32),
+    }
+    assert stream.dataset().element_spec == {
+        name: tf.TensorSpec(shape, dtype) for name, (shape, dtype) in shapes.items()
+    }
+
+
+def test_masks_drawn_anew_change_and_keep_the_true_ids(shards):
+    stream = pretraining.PretrainingStream(shards, 210, S, P, remasking=_remasking())
+    first, second = _read(stream, 0, 2)
+    for batch in (first, second):
+        restored = masking.unmask(
+            batch["input_ids"], batch["masked_lm_positions"],
+            batch["masked_lm_ids"], batch["masked_lm_weights"],
+        )  # fmt: skip
+        number = batch["record_ids"] @ [100, 1] + 10
+        inside = batch["input_mask"] > 0
+        np.testing.assert_array_equal(
+            restored, np.where(inside, number[:, None] + np.arange(S), 0)
+        )
+        counts = masking.num_predictions(inside.sum(1), masking.Masking())
+        np.testing.assert_array_equal(batch["masked_lm_weights"].sum(1), counts)
+
+    def positions(batch):
+        order = np.lexsort(batch["record_ids"].T)
+        return batch["masked_lm_positions"][order]
+
+    assert not np.array_equal(positions(first), positions(second))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "words"),
+    [((S, 20), ("4", "20", "max_predictions_per_seq")),
+     ((32, P), ("16", "32", "max_seq_length"))],
+)  # fmt: skip
+def test_settings_that_do_not_match_stop_before_the_first_step(shards, lengths, words):
+    stream = pretraining.PretrainingStream(shards, 12, *lengths)
+    with pytest.raises(errors.InputError) as error:
+        stream.dataset()
+    assert all(word in str(error.value) for word in words)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("with_manifest", [False, True])
+def test_a_file_cut_short_is_named(tmp_path, compress, with_manifest):
+    path = tmp_path / "cut.tfrecord"
+    _write(path, 0, 20, compress)
+    if with_manifest:
+        size = path.stat().st_size
+        entry = {"name": path.name, "records": 20, "bytes": size}
+        outputs.write_manifest(str(path) + ".json", {"files": [entry]})
+        assert pretraining.PretrainingStream([str(path)], 4, S, P).num_records == 20
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(errors.InputError, match=r"cut\.tfrecord.*cut short"):
+        pretraining.PretrainingStream([str(path)], 4, S, P).dataset()
+
+
+def test_files_that_are_no_such_records(tmp_path):
+    path = tmp_path / "text.tfrecord"
+    path.write_bytes(b"This is a text, not a file of records.\n")
+    with pytest.raises(errors.InputError, match="text.tfrecord: no TFRecord file"):
+        pretraining.PretrainingStream([str(path)], 4, S, P).dataset()
+    path.write_bytes(records.frame(records.serialize({"x": np.ones((1, 2), int)})))
+    with pytest.raises(errors.InputError, match="without input_ids, input_mask"):
+        pretraining.PretrainingStream([str(path)], 4, S, P).dataset()
+    path.write_bytes(b"")
+    with pytest.raises(errors.InputError, match="no record in .*text.tfrecord"):
+        pretraining.PretrainingStream([str(path)], 4, S, P).dataset()
+
+
+def test_files_by_name_and_glob(tmp_path):
+    for name in ("b.tfrecord", "a.tfrecord", "a.tfrecord.json", "c.txt"):
+        (tmp_path / name).write_bytes(b"")
+    a, b = (str(tmp_path / f"{x}.tfrecord") for x in "ab")
+    assert pretraining.files(f"{tmp_path}/*.tfrecord*") == [a, b]
+    assert pretraining.files(f"{b},{a}") == [b, a]
+    with pytest.raises(errors.InputError, match="no file fits .*none"):
+        pretraining.files(f"{a},{tmp_path}/none*")
