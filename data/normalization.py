@@ -11,21 +11,9 @@ import itertools
 
 from data import unicode14
 
-# Ideographs, each a word by itself. Hangul and kana are not among them.
-_CJK_RANGES = (
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xF900, 0xFAFF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F),
-    (0x2B820, 0x2CEAF),
-    (0x2F800, 0x2FA1F),
-)
-
 # Characters that are kept when accents are stripped, yet change places with the marks
 # beside them under NFD: combining class not 0, category not Mn, or decomposed to such.
-_REORDERING = frozenset(
+REORDERING = frozenset(
     "\u1715\u1734\u1b44\u1baa\u1bf2\u1bf3\u302e\u302f\ua953\ua9c0\U000111c0\U00011235"
     "\U0001134d\U000116b6\U0001193d\U00016ff0\U00016ff1\U0001d15e\U0001d15f\U0001d160"
     "\U0001d161\U0001d162\U0001d163\U0001d164\U0001d165\U0001d166\U0001d16d\U0001d16e"
@@ -35,8 +23,22 @@ _REORDERING = frozenset(
 
 
 def is_cjk(code):
-    """Whether a code point is one of the ideographs that stand alone."""
-    return code >= 0x3400 and any(first <= code <= last for first, last in _CJK_RANGES)
+    """Whether a code point is an ideograph, a word by itself; not Hangul, not kana."""
+    return (
+        0x4E00 <= code <= 0x9FFF
+        or 0x3400 <= code <= 0x4DBF
+        or 0xF900 <= code <= 0xFAFF
+        or 0x20000 <= code <= 0x2A6DF
+        or 0x2A700 <= code <= 0x2B73F
+        or 0x2B740 <= code <= 0x2B81F
+        or 0x2B820 <= code <= 0x2CEAF
+        or 0x2F800 <= code <= 0x2FA1F
+    )
+
+
+def is_untouched(code):
+    """Whether no rule applies: no character of Unicode 14, no place of an ideograph."""
+    return unicode14.category(chr(code)) in ("Cn", "Co", "Cs") and not is_cjk(code)
 
 
 def is_punctuation(char):
@@ -88,6 +90,7 @@ class BasicTokenizer:
         self.split_symbols = split_symbols
         self.control_whitespace = control_whitespace
         self._table = _Table(self.replacement)
+        self._decompositions = _Table(self.decomposition)
 
     def __getstate__(self):
         return {
@@ -105,7 +108,7 @@ class BasicTokenizer:
         if not text.isascii():
             if self.do_lower_case and "Σ" in text:
                 text = self._with_final_sigmas(text)
-            if self.strip_accents and not _REORDERING.isdisjoint(text):
+            if self.strip_accents and not REORDERING.isdisjoint(text):
                 text = "".join(char for char, _, _ in self._decomposed(text))
         return text.translate(self._table).split()
 
@@ -122,7 +125,7 @@ class BasicTokenizer:
         """
         if self.do_lower_case and "Σ" in text:
             text = self._with_final_sigmas(text)
-        if self.strip_accents and not _REORDERING.isdisjoint(text):
+        if self.strip_accents and not REORDERING.isdisjoint(text):
             sources = self._decomposed(text)
         else:
             sources = zip(text, itertools.count(), itertools.count(1))
@@ -161,27 +164,36 @@ class BasicTokenizer:
           None for a character that is deleted.
         """
         char = chr(code)
+        if is_untouched(code):
+            return char
         category = unicode14.category(char)
         if self._is_space(char, category):
             return " "
         if self._is_deleted(char, category):
             return None
-        new = unicode14.lower(char) if self.do_lower_case else char
         if self.strip_accents:
-            new = "".join(
-                part
-                for low in new
-                for part in unicode14.decompose(low)
-                if unicode14.category(part) != "Mn"
-            )
+            parts = self.decomposition(code)
+            new = "".join(c for c in parts if unicode14.category(c) != "Mn")
+        else:
+            new = self._cased_as_asked(char)
         if is_cjk(code):
             return f" {new} "
         return "".join(f" {part} " if self._is_split(part) else part for part in new)
+
+    def decomposition(self, code):
+        """A code point in the case asked for, decomposed; None if it is deleted."""
+        char = chr(code)
+        if self.is_deleted(char):
+            return None
+        return "".join(map(unicode14.decompose, self._cased_as_asked(char)))
 
     def is_deleted(self, char):
         """Whether a character vanishes and the ones around it become neighbours."""
         category = unicode14.category(char)
         return not self._is_space(char, category) and self._is_deleted(char, category)
+
+    def _cased_as_asked(self, char):
+        return unicode14.lower(char) if self.do_lower_case else char
 
     def _is_space(self, char, category):
         if category == "Cc":
@@ -219,10 +231,8 @@ class BasicTokenizer:
         """Lower case, decomposed, in canonical order: (character, start, end) each."""
         units = []
         for i, char in enumerate(text):
-            if not self.is_deleted(char):
-                low = unicode14.lower(char) if self.do_lower_case else char
-                for part in map(unicode14.decompose, low):
-                    units += [(mark, i, i + 1) for mark in part]
+            parts = self._decompositions[ord(char)] or ""
+            units += [(part, i, i + 1) for part in parts]
         result = []
         marks = itertools.groupby(units, lambda unit: unicode14.combining(unit[0]) > 0)
         for is_marks, run in marks:

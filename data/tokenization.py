@@ -95,12 +95,12 @@ def check_casing(do_lower_case, name):
         if lower and not do_lower_case:
             raise errors.InputError(
                 f"--do_lower_case is false but {name} is named like an uncased model; "
-                "expected --do_lower_case=true"
+                "expected --do_lower_case=True"
             )
         if not lower and "cased" in part and do_lower_case:
             raise errors.InputError(
                 f"--do_lower_case is true but {name} is named like a cased model; "
-                "expected --do_lower_case=false"
+                "expected --do_lower_case=False"
             )
         if lower or "cased" in part:
             return

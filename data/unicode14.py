@@ -77,6 +77,9 @@ elif _PYTHON_HAS >= (15,):
 else:
     _CATEGORY, _COMBINING, _LOWER = {}, {}, {}
 
+# The characters on which the running Python and Unicode 14 disagree.
+CORRECTED = frozenset(_CATEGORY)
+
 
 def category(char):
     """General category, for example "Lu"; "Cn" for what came after Unicode 14."""

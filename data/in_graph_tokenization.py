@@ -1,0 +1,275 @@
+"""The tokenizer as TensorFlow operations, for SavedModels that take raw strings.
+
+TensorFlow Text's own BERT tokenizer is not BERT's: it folds case, counts bytes where
+BERT counts characters, and splits elsewhere. So only the search for the longest piece
+is TensorFlow Text's. Everything before it works on one flat vector of code points, with
+tables computed from `tokenization.BasicTokenizer` when the module is made: the exported
+graph needs no Python and doesn't depend on the Unicode version of any library.
+"""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from data import errors, normalization, tokenization, unicode14
+
+_NUM_CODE_POINTS = 0x110000
+_SPACE = ord(" ")
+# In a replacement: the character itself.
+_SELF = -1
+_CAPITAL_SIGMA, _FINAL_SIGMA = ord("Σ"), ord("ς")
+# What a character does to a capital sigma that looks for letters around it.
+_STOPS, _CASED, _IGNORED = 0, 1, 2
+
+
+class _CodePointTable:
+    """Code point -> int32 (0 if not given), in pages; equal pages are stored once."""
+
+    _PAGE = 256
+
+    def __init__(self, codes, values):
+        table = np.zeros(_NUM_CODE_POINTS, np.int32)
+        table[codes] = values
+        pages, page_of = np.unique(
+            table.reshape(-1, self._PAGE), axis=0, return_inverse=True
+        )
+        self._pages = tf.constant(pages.reshape(-1))
+        self._page_of = tf.constant(page_of.reshape(-1).astype(np.int32))
+
+    def __call__(self, codes):
+        page = tf.gather(self._page_of, codes // self._PAGE)
+        return tf.gather(self._pages, page * self._PAGE + codes % self._PAGE)
+
+
+class _Replacer:
+    """Code point -> the code points that replace it, itself if it is not given."""
+
+    def __init__(self, codes, replacement):
+        rows = {(_SELF,): 0}
+        index = []
+        for code in codes:
+            new = replacement(code) or ""
+            row = tuple(_SELF if ord(c) == code else ord(c) for c in new)
+            index.append(rows.setdefault(row, len(rows)))
+        lengths = np.array([len(row) for row in rows], np.int32)
+        self._index = _CodePointTable(codes, index)
+        self._lengths = tf.constant(lengths)
+        self._starts = tf.constant((np.cumsum(lengths) - lengths).astype(np.int32))
+        self._values = tf.constant([c for row in rows for c in row], tf.int32)
+
+    def __call__(self, codes, rows):
+        index = self._index(codes)
+        lengths = tf.gather(self._lengths, index)
+        before = tf.cumsum(lengths, exclusive=True)
+        shift = tf.repeat(tf.gather(self._starts, index) - before, lengths)
+        new = tf.gather(self._values, shift + tf.range(tf.size(shift)))
+        new = tf.where(new == _SELF, tf.repeat(codes, lengths), new)
+        return new, tf.repeat(rows, lengths)
+
+
+class InGraphTokenizer(tf.Module):
+    """Strings -> model inputs, with the ids of `tokenization.Tokenizer`.
+
+    Args:
+      tokens: list of str, the vocabulary in the order of its ids.
+      do_lower_case: as for `tokenization.Tokenizer`, and so are `options`, of which
+        `special_tokens_in_text` is not available here.
+      max_seq_length: rows are cut to this many pieces, [CLS] and [SEP] included.
+    """
+
+    def __init__(self, tokens, do_lower_case=True, max_seq_length=128, **options):
+        super().__init__(name="tokenizer")
+        if options.pop("special_tokens_in_text", False):
+            raise errors.InputError(
+                "special_tokens_in_text is not available inside a SavedModel; "
+                "expected false"
+            )
+        if max_seq_length < 3:
+            raise errors.InputError(
+                f"max_seq_length is {max_seq_length}; expected at least 3"
+            )
+        tokenizer = tokenization.Tokenizer(tokens, do_lower_case, **options)
+        self._max_seq_length = max_seq_length
+        self._max_chars = tokenizer.max_chars_per_word
+        self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
+        self._pad_id = tokenizer.pad_id
+        self._make_tables(tokenizer.basic)
+        self._make_pieces(tokenizer)
+
+    def _make_tables(self, basic):
+        every = range(_NUM_CODE_POINTS)
+        codes = [code for code in every if not normalization.is_untouched(code)]
+        self._replace = _Replacer(codes, basic.replacement)
+        self._sigma = None
+        if basic.do_lower_case:
+            kinds = [_sigma_kind(basic, chr(code)) for code in codes]
+            self._sigma = _CodePointTable(codes, kinds)
+        self._decompose = None
+        if basic.strip_accents:
+            self._decompose = _Replacer(codes, basic.decomposition)
+            combining = [unicode14.combining(chr(code)) for code in codes]
+            self._combining = _CodePointTable(codes, combining)
+            reordering = [chr(code) in normalization.REORDERING for code in codes]
+            self._reordering = _CodePointTable(codes, reordering)
+
+    def _make_pieces(self, tokenizer):
+        # A token that occurs twice has its last id, and an empty line is no token:
+        # such places get names that no text can spell.
+        tokens = [
+            token if token and tokenizer.vocab[token] == i else f" {i}"
+            for i, token in enumerate(tokenizer.tokens)
+        ]
+        self._pieces = tf_text.FastWordpieceTokenizer(
+            tokens,
+            token_out_type=tf.int32,
+            max_bytes_per_word=4 * self._max_chars,
+            unknown_token=tokenization.UNK,
+            no_pretokenization=True,
+        )
+
+    def __call__(self, text_a, text_b=None):
+        """Tokenizes a batch.
+
+        Args:
+          text_a: string [B], UTF-8.
+          text_b: string [B], or None; where it has no pieces, the row is one sentence.
+
+        Returns:
+          dict of int32 [B, S], S the length of the longest row: `input_ids`,
+          `input_mask`, `segment_ids`.
+        """
+        if text_b is None:
+            a, b = self.tokenize(text_a), None
+            length_b = tf.zeros_like(text_a, tf.int32)
+        else:
+            batch = tf.shape(text_a)[0]
+            both = self.tokenize(tf.concat([text_a, text_b], 0))
+            a, b = both[:batch], both[batch:]
+            length_b = tf.cast(b.row_lengths(), tf.int32)
+        length_a = tf.cast(a.row_lengths(), tf.int32)
+        length_a, length_b = truncated_lengths(length_a, length_b, self._max_seq_length)
+        column = tf.zeros_like(length_a)[:, tf.newaxis]  # [B, 1]
+        parts = [column + self._cls_id, _first(a, length_a), column + self._sep_id]
+        total = length_a + 2
+        if b is not None:
+            has_b = tf.minimum(length_b, 1)
+            last = _first(tf.RaggedTensor.from_tensor(column + self._sep_id), has_b)
+            parts += [_first(b, length_b), last]
+            total += length_b + has_b
+        input_ids = tf.concat(parts, 1).to_tensor(self._pad_id)  # [B, S]
+        place = tf.range(tf.shape(input_ids)[1])
+        mask = place < total[:, tf.newaxis]  # [B, S]
+        second = mask & (place >= length_a[:, tf.newaxis] + 2)  # [B, S]
+        return {
+            "input_ids": input_ids,
+            "input_mask": tf.cast(mask, tf.int32),
+            "segment_ids": tf.cast(second, tf.int32),
+        }
+
+    def tokenize(self, text):
+        """string [B] -> ids of the pieces, without specials: ragged int32 [B, None]."""
+        batch = tf.shape(text, out_type=tf.int64)[0]
+        decoded = tf.strings.unicode_decode(text, "UTF-8", errors="ignore")
+        codes, rows = decoded.values, decoded.value_rowids()
+        if self._sigma is not None:
+            codes = tf.cond(
+                tf.reduce_any(codes == _CAPITAL_SIGMA),
+                lambda: self._with_final_sigmas(codes, rows),
+                lambda: codes,
+            )
+        if self._decompose is not None:
+            settled = codes
+            codes, rows = tf.cond(
+                tf.reduce_any(self._reordering(settled) > 0),
+                lambda: self._decomposed(settled, rows),
+                lambda: (settled, rows),
+            )
+        words, word_rows = self._words(*self._replace(codes, rows))
+        pieces = self._pieces.tokenize(words)  # [words, None]
+        return tf.RaggedTensor.from_value_rowids(
+            pieces.values, tf.gather(word_rows, pieces.value_rowids()), batch
+        )
+
+    def _words(self, codes, rows):
+        """Code points with spaces between words -> strings, and the row of each."""
+        is_char = codes != _SPACE
+        is_start = is_char & (_shifted(is_char, False) ^ True)
+        is_start |= is_char & (rows != _shifted(rows, tf.constant(-1, rows.dtype)))
+        word = tf.boolean_mask(tf.cumsum(tf.cast(is_start, tf.int64)) - 1, is_char)
+        word_rows = tf.boolean_mask(rows, is_start)
+        chars = tf.RaggedTensor.from_value_rowids(
+            tf.boolean_mask(codes, is_char), word, tf.size(word_rows, tf.int64)
+        )
+        words = tf.strings.unicode_encode(chars, "UTF-8")
+        # No token has a space, so a space is an unknown word.
+        return tf.where(chars.row_lengths() > self._max_chars, " ", words), word_rows
+
+    def _with_final_sigmas(self, codes, rows):
+        """Writes ς for each capital sigma that ends a word."""
+        kind = self._sigma(codes)
+        # Only what counts, with a stop where a row begins.
+        seen = tf.boolean_mask(tf.range(tf.size(codes)), kind != _IGNORED)
+        kinds, seen_rows = tf.gather(kind, seen), tf.gather(rows, seen)
+        cased = kinds == _CASED
+        no_row = tf.constant(-1, rows.dtype)
+        after = _shifted(cased, False) & (_shifted(seen_rows, no_row) == seen_rows)
+        before = _shifted(cased[::-1], False)[::-1]
+        before &= _shifted(seen_rows[::-1], no_row)[::-1] == seen_rows
+        seen_codes = tf.gather(codes, seen)
+        final = (seen_codes == _CAPITAL_SIGMA) & after & (before ^ True)
+        places = tf.boolean_mask(seen, final)[:, tf.newaxis]
+        updates = tf.fill([tf.shape(places)[0]], _FINAL_SIGMA)
+        return tf.tensor_scatter_nd_update(codes, places, updates)
+
+    def _decomposed(self, codes, rows):
+        """Lower case, decomposed, in canonical order."""
+        codes, rows = self._decompose(codes, rows)
+        classes = tf.cast(self._combining(codes), tf.int64)
+        new_row = tf.cast(rows != _shifted(rows, tf.constant(-1, rows.dtype)), tf.int64)
+        # A mark may move within its run of marks, never past a start or into a row.
+        run = tf.cumsum(tf.cast(classes == 0, tf.int64) + new_row)
+        size = tf.size(codes, tf.int64)
+        keys = (run * 256 + classes) * size + tf.range(size)
+        order = tf.sort(keys) % tf.maximum(size, 1)
+        return tf.gather(codes, order), tf.gather(rows, order)
+
+
+def _sigma_kind(basic, char):
+    if basic.is_deleted(char) or unicode14.is_case_ignorable(char):
+        return _IGNORED
+    return _CASED if unicode14.is_cased(char) else _STOPS
+
+
+def _shifted(values, first):
+    """The element before each, `first` before the first."""
+    return tf.concat([tf.fill([1], first), values], 0)[: tf.size(values)]
+
+
+def _first(ragged, lengths):
+    """The first `lengths[i]` elements of each row."""
+    lengths = tf.cast(lengths, tf.int64)
+    row = ragged.value_rowids()
+    place = tf.range(tf.size(row, tf.int64)) - tf.gather(ragged.row_starts(), row)
+    kept = tf.boolean_mask(ragged.values, place < tf.gather(lengths, row))
+    return tf.RaggedTensor.from_row_lengths(kept, lengths)
+
+
+def truncated_lengths(length_a, length_b, max_seq_length):
+    """How many pieces of each sentence a row keeps.
+
+    As in the original, pieces go one by one from the end of the longer sentence, from
+    the second one when both are as long. A row without second sentence has room for
+    one [SEP] less.
+
+    Args:
+      length_a: int32 [B].
+      length_b: int32 [B].
+      max_seq_length: int, [CLS] and [SEP] included.
+
+    Returns:
+      The two lengths after truncation, int32 [B] each.
+    """
+    room = max_seq_length - tf.where(length_b > 0, 3, 2)
+    half = (room + 1) // 2
+    kept_a = tf.minimum(length_a, tf.maximum(half, room - length_b))
+    return kept_a, tf.minimum(length_b, room - kept_a)
