@@ -44,6 +44,16 @@ def initializer(stddev):
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
+def fork(x):
+    """Two names for one array, so that a third use of it does not make three uses.
+
+    The gradient of an array that is used three times is a sum of three parts, and
+    TensorFlow's AddN takes them in an order that depends on which buffer is free first:
+    the last bit changes from run to run. Two parts give the same bits in either order.
+    """
+    return x, tf.identity(x)
+
+
 # --- Activations ---------------------------------------------------------------------
 
 
@@ -53,7 +63,8 @@ def gelu(x):
     0.5 * (1 + tanh(z)) is sigmoid(2 z), which saves three passes over the array.
     """
     scale = 2.0 * math.sqrt(2.0 / math.pi)
-    return x * tf.sigmoid(x * (scale + (scale * 0.044715) * tf.square(x)))
+    x, inner = fork(x)
+    return x * tf.sigmoid(inner * (scale + (scale * 0.044715) * tf.square(inner)))
 
 
 def gelu_erf(x):
@@ -198,8 +209,8 @@ class LayerNorm(keras.layers.Layer):
         )
 
     def call(self, x):
-        x = tf.cast(x, tf.float32)
-        mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
+        x, y = fork(tf.cast(x, tf.float32))
+        mean, variance = tf.nn.moments(y, axes=[-1], keepdims=True)
         x = tf.nn.batch_normalization(
             x, mean, variance, self.beta, self.gamma, self.epsilon
         )
@@ -347,7 +358,8 @@ class TransformerLayer(keras.layers.Layer):
           The layer's output [B, S, H] and the attention probabilities [B, N, F, T].
         """
         rate = self.config.hidden_dropout_prob
-        context, probabilities = self._attend(x, adder, fold_in(seed, 0))
+        x, y = fork(x)
+        context, probabilities = self._attend(y, adder, fold_in(seed, 0))
         y = dropout(self.attention_output(context), rate, fold_in(seed, 1))
         x = self.attention_norm(x + y)
         y = self.activation(self.intermediate(x))  # [B, S, I]
@@ -357,8 +369,9 @@ class TransformerLayer(keras.layers.Layer):
     def _attend(self, x, adder, seed):
         size = self.config.head_size
         # Scaling the queries is F * D multiplications where scaling scores is F * T.
-        query = self._heads(self.query(x) * (1.0 / math.sqrt(size)))  # [B, N, F, D]
-        key = self._heads(self.key(x))  # [B, N, T, D]
+        x, y = fork(x)
+        query = self._heads(self.query(y) * (1.0 / math.sqrt(size)))  # [B, N, F, D]
+        key = self._heads(self.key(y))  # [B, N, T, D]
         value = self._heads(self.value(x))  # [B, N, T, D]
         scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
         if adder is not None:

@@ -1,5 +1,6 @@
 """The arithmetic of a training step, against the original and against itself."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -19,6 +20,9 @@ from training import (
 )
 
 tiny.use_two_devices()
+
+ONE_LAYER = tiny.bert_config(num_hidden_layers=1)
+CLASSES, TAGS = losses.classification_objective(), losses.tagging_objective()
 
 
 def run(
@@ -101,9 +105,6 @@ def test_twenty_steps_of_the_original():
     assert_close(state, {name: golden.get_tensor(name) for name in state}, 1e-4)
 
 
-ONE_LAYER = tiny.bert_config(num_hidden_layers=1)
-
-
 @pytest.fixture(scope="module")
 def one_batch():
     return run(config=ONE_LAYER)
@@ -177,6 +178,45 @@ def test_steps_per_call_change_no_bit():
     for name in state:
         np.testing.assert_array_equal(state[name], again[name])
     np.testing.assert_array_equal(metrics["loss"], same["loss"])
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_erf"])
+@pytest.mark.parametrize(
+    ("model", "objective"),
+    [
+        (heads.PretrainingModel, losses.pretraining_objective()),
+        (functools.partial(heads.ClassifierModel, num_labels=2), CLASSES),
+        (functools.partial(heads.TaggerModel, num_labels=2), TAGS),
+        (heads.SpanModel, losses.span_objective()),
+    ],
+)
+def test_no_sum_of_three_whose_order_is_left_to_chance(model, objective, activation):
+    """AddN of more than two arrays gives other bits in another run."""
+    config = tiny.bert_config(hidden_act=activation, hidden_dropout_prob=0.1)
+    model = model(config)
+    chosen = settings.Settings(num_train_steps=20)
+    schedule = schedules.WarmupSchedule(1e-3, 20, 5)
+    optimizer = optimization.make(chosen, schedule, model.trainable_variables, 3)
+    strategy = tf.distribute.get_strategy()
+    step = steps.TrainStep(
+        model, objective, optimizer, schedule, strategy, chosen, loop._groups(3)
+    )
+    batch = tiny.RecordStream().batch(0)
+    rows = np.ones(8, np.int32)
+    batch |= {"label_ids": rows, "example_weights": rows.astype(np.float32)}
+    batch |= {"start_positions": rows, "end_positions": rows}
+    if objective is TAGS:
+        batch["label_ids"] = np.ones((8, 64), np.int32)
+        batch["label_weights"] = np.ones((8, 64), np.float32)
+    traced = tf.function(step.replica_step).get_concrete_function(
+        {name: tf.constant(x) for name, x in batch.items()},
+        tf.constant(0, tf.int64),
+        tf.constant(1.0),
+    )
+    graph = traced.graph.as_graph_def()
+    nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
+    sums = {node.name: len(node.input) for node in nodes if node.op == "AddN"}
+    assert sums and max(sums.values()) == 2, sums
 
 
 def test_dropout_differs_between_replicas_and_steps():

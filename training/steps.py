@@ -41,6 +41,11 @@ def means(objective, metrics):
     }
 
 
+def add_up(scalars):
+    """Adds scalars in a fixed order; see `modeling.layers.fork` for why not add_n."""
+    return tf.reduce_sum(tf.stack(scalars))
+
+
 def dropout_seed(seed, step, replica):
     """Returns the int32 [2] seed of a replica's dropout in a step."""
     pair = tf.stack([seed, tf.cast(step, tf.int32)])
@@ -110,7 +115,7 @@ class TrainStep:
             tape.watch(sources)
             outputs = self.model(features, training=True, seed=seed)
             sums = self.objective.sums(outputs, features)
-            loss = tf.add_n(
+            loss = add_up(
                 [tf.math.divide_no_nan(sums[name], divisors[name]) for name in sums]
             )
             scaled = loss * scale
@@ -186,7 +191,7 @@ class TrainStep:
             gradients, sums = context.all_reduce(SUM, (gradients, sums))
 
         squares = [tf.reduce_sum(tf.square(g / scale)) for g in gradients]
-        norm = tf.sqrt(tf.add_n(squares))
+        norm = tf.sqrt(add_up(squares))
         finite = tf.math.is_finite(norm) & tf.math.is_finite(sums["loss"])
         rate = self.schedule(position)
         factor = (
@@ -229,7 +234,7 @@ class TrainStep:
                 if belongs(variable.path)
             ]
             if own:
-                norms[f"grad_norm/{group}"] = tf.sqrt(tf.add_n(own))
+                norms[f"grad_norm/{group}"] = tf.sqrt(add_up(own))
         return norms
 
     @tf.function
