@@ -273,7 +273,7 @@ def test_several_labels_and_scores(work):
         ("few rows", ["train.tsv has too few rows", "less than one batch of 8"]),
         ("weights", ["--class_weights=1,2,3", "0, 1"]),
         ("no scores", ["--seeds", "--do_eval"]),
-        ("other head", ["--init_checkpoint=", "output_weights"]),
+        ("other head", ["output_weights", "sst2_out"]),
         ("other run", ["--weight_decay was 0.01 and is 0.5"]),
     ],
 )

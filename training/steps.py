@@ -11,6 +11,8 @@ The loss's denominators are known before the forward pass, since they depend on 
 batch alone. So one device, N replicas and N micro-batches do the same arithmetic.
 """
 
+import functools
+
 import tensorflow as tf
 
 from modeling import flops
@@ -300,6 +302,8 @@ def evaluation_function(model, objective, strategy, xla=False):
     return run
 
 
+# A run is evaluated often and should be traced once; one, not to keep models alive.
+@functools.lru_cache(maxsize=1)
 def prediction_function(model, strategy, xla=False):
     """Returns a compiled function: next of an iterator -> outputs of all its rows."""
 
