@@ -1,17 +1,16 @@
 """The tokenizer as TensorFlow operations, for SavedModels that take raw strings.
 
 TensorFlow Text's own BERT tokenizer is not BERT's: it folds case, counts bytes where
-BERT counts characters, and splits elsewhere. So only the search for the longest piece
-is TensorFlow Text's. Everything before it works on one flat vector of code points, with
-tables computed from `tokenization.BasicTokenizer` when the module is made: the exported
-graph needs no Python and doesn't depend on the Unicode version of any library.
+BERT counts characters, and splits elsewhere. Here everything works on one flat vector
+of code points, with tables computed from `tokenization.BasicTokenizer` when the module
+is made: the exported graph needs no Python and no library but TensorFlow, and doesn't
+depend on the Unicode version of any.
 """
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from data import errors, normalization, tokenization, unicode14
+from data import errors, in_graph_wordpiece, normalization, tokenization, unicode14
 
 _NUM_CODE_POINTS = 0x110000
 _SPACE = ord(" ")
@@ -94,7 +93,9 @@ class InGraphTokenizer(tf.Module):
         self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
         self._pad_id = tokenizer.pad_id
         self._make_tables(tokenizer.basic)
-        self._make_pieces(tokenizer)
+        self._wordpiece = in_graph_wordpiece.WordPiece(
+            tokenizer.vocab, tokenizer.unk_id
+        )
 
     def _make_tables(self, basic):
         every = range(_NUM_CODE_POINTS)
@@ -112,21 +113,6 @@ class InGraphTokenizer(tf.Module):
             reordering = [chr(code) in normalization.REORDERING for code in codes]
             self._reordering = _CodePointTable(codes, reordering)
 
-    def _make_pieces(self, tokenizer):
-        # A token that occurs twice has its last id, and an empty line is no token:
-        # such places get names that no text can spell.
-        tokens = [
-            token if token and tokenizer.vocab[token] == i else f" {i}"
-            for i, token in enumerate(tokenizer.tokens)
-        ]
-        self._pieces = tf_text.FastWordpieceTokenizer(
-            tokens,
-            token_out_type=tf.int32,
-            max_bytes_per_word=4 * self._max_chars,
-            unknown_token=tokenization.UNK,
-            no_pretokenization=True,
-        )
-
     def __call__(self, text_a, text_b=None):
         """Tokenizes a batch.
 
@@ -140,7 +126,7 @@ class InGraphTokenizer(tf.Module):
         """
         if text_b is None:
             a, b = self.tokenize(text_a), None
-            length_b = tf.zeros_like(text_a, tf.int32)
+            length_b = tf.zeros(tf.shape(text_a), tf.int32)
         else:
             batch = tf.shape(text_a)[0]
             both = self.tokenize(tf.concat([text_a, text_b], 0))
@@ -168,66 +154,65 @@ class InGraphTokenizer(tf.Module):
 
     def tokenize(self, text):
         """string [B] -> ids of the pieces, without specials: ragged int32 [B, None]."""
-        batch = tf.shape(text, out_type=tf.int64)[0]
+        words = self.words(text)
+        length = tf.strings.length(words.values, unit="UTF8_CHAR")
+        # No token has a space, so a space is an unknown word.
+        pieces = self._pieces.tokenize(
+            tf.where(length > self._max_chars, " ", words.values)
+        )  # [all words, None]
+        rows = tf.gather(words.value_rowids(), pieces.value_rowids())
+        return tf.RaggedTensor.from_value_rowids(pieces.values, rows, words.nrows())
+
+    def words(self, text):
+        """string [B] -> the basic tokens: ragged string [B, None]."""
         decoded = tf.strings.unicode_decode(text, "UTF-8", errors="ignore")
         codes, rows = decoded.values, decoded.value_rowids()
         if self._sigma is not None:
             codes = tf.cond(
                 tf.reduce_any(codes == _CAPITAL_SIGMA),
-                lambda: self._with_final_sigmas(codes, rows),
-                lambda: codes,
+                lambda codes=codes: self._with_final_sigmas(codes, rows),
+                lambda codes=codes: codes,
             )
         if self._decompose is not None:
-            settled = codes
             codes, rows = tf.cond(
-                tf.reduce_any(self._reordering(settled) > 0),
-                lambda: self._decomposed(settled, rows),
-                lambda: (settled, rows),
+                tf.reduce_any(self._reordering(codes) > 0),
+                lambda codes=codes, rows=rows: self._decomposed(codes, rows),
+                lambda codes=codes, rows=rows: (codes, rows),
             )
-        words, word_rows = self._words(*self._replace(codes, rows))
-        pieces = self._pieces.tokenize(words)  # [words, None]
-        return tf.RaggedTensor.from_value_rowids(
-            pieces.values, tf.gather(word_rows, pieces.value_rowids()), batch
-        )
-
-    def _words(self, codes, rows):
-        """Code points with spaces between words -> strings, and the row of each."""
+        codes, rows = self._replace(codes, rows)
         is_char = codes != _SPACE
-        is_start = is_char & (_shifted(is_char, False) ^ True)
-        is_start |= is_char & (rows != _shifted(rows, tf.constant(-1, rows.dtype)))
-        word = tf.boolean_mask(tf.cumsum(tf.cast(is_start, tf.int64)) - 1, is_char)
-        word_rows = tf.boolean_mask(rows, is_start)
+        is_start = _is_new_row(rows) | (_shifted(is_char, False) ^ True)
+        starts = is_char & is_start
+        word = tf.boolean_mask(tf.cumsum(tf.cast(starts, tf.int64)) - 1, is_char)
+        word_rows = tf.boolean_mask(rows, starts)
         chars = tf.RaggedTensor.from_value_rowids(
             tf.boolean_mask(codes, is_char), word, tf.size(word_rows, tf.int64)
         )
         words = tf.strings.unicode_encode(chars, "UTF-8")
-        # No token has a space, so a space is an unknown word.
-        return tf.where(chars.row_lengths() > self._max_chars, " ", words), word_rows
+        return tf.RaggedTensor.from_value_rowids(words, word_rows, decoded.nrows())
 
     def _with_final_sigmas(self, codes, rows):
         """Writes ς for each capital sigma that ends a word."""
         kind = self._sigma(codes)
-        # Only what counts, with a stop where a row begins.
-        seen = tf.boolean_mask(tf.range(tf.size(codes)), kind != _IGNORED)
-        kinds, seen_rows = tf.gather(kind, seen), tf.gather(rows, seen)
-        cased = kinds == _CASED
-        no_row = tf.constant(-1, rows.dtype)
-        after = _shifted(cased, False) & (_shifted(seen_rows, no_row) == seen_rows)
-        before = _shifted(cased[::-1], False)[::-1]
-        before &= _shifted(seen_rows[::-1], no_row)[::-1] == seen_rows
-        seen_codes = tf.gather(codes, seen)
-        final = (seen_codes == _CAPITAL_SIGMA) & after & (before ^ True)
-        places = tf.boolean_mask(seen, final)[:, tf.newaxis]
-        updates = tf.fill([tf.shape(places)[0]], _FINAL_SIGMA)
-        return tf.tensor_scatter_nd_update(codes, places, updates)
+        places = tf.boolean_mask(tf.range(tf.size(codes)), kind != _IGNORED)
+        codes_seen, rows_seen = tf.gather(codes, places), tf.gather(rows, places)
+        cased = tf.gather(kind, places) == _CASED
+        after_letter = _shifted(cased, False) & (_is_new_row(rows_seen) ^ True)
+        # The same from right to left.
+        before_letter = _shifted(cased[::-1], False)[::-1]
+        before_letter &= _is_new_row(rows_seen[::-1])[::-1] ^ True
+        is_final = (codes_seen == _CAPITAL_SIGMA) & after_letter & (before_letter ^ True)
+        places = tf.boolean_mask(places, is_final)
+        return tf.tensor_scatter_nd_update(
+            codes, places[:, tf.newaxis], tf.zeros_like(places) + _FINAL_SIGMA
+        )
 
     def _decomposed(self, codes, rows):
         """Lower case, decomposed, in canonical order."""
         codes, rows = self._decompose(codes, rows)
         classes = tf.cast(self._combining(codes), tf.int64)
-        new_row = tf.cast(rows != _shifted(rows, tf.constant(-1, rows.dtype)), tf.int64)
-        # A mark may move within its run of marks, never past a start or into a row.
-        run = tf.cumsum(tf.cast(classes == 0, tf.int64) + new_row)
+        # A mark moves among the marks beside it, never past a base or out of its row.
+        run = tf.cumsum(tf.cast((classes == 0) | _is_new_row(rows), tf.int64))
         size = tf.size(codes, tf.int64)
         keys = (run * 256 + classes) * size + tf.range(size)
         order = tf.sort(keys) % tf.maximum(size, 1)
@@ -243,6 +228,10 @@ def _sigma_kind(basic, char):
 def _shifted(values, first):
     """The element before each, `first` before the first."""
     return tf.concat([tf.fill([1], first), values], 0)[: tf.size(values)]
+
+
+def _is_new_row(rows):
+    return rows != _shifted(rows, tf.constant(-1, rows.dtype))
 
 
 def _first(ragged, lengths):
