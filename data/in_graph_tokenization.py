@@ -154,17 +154,32 @@ class InGraphTokenizer(tf.Module):
 
     def tokenize(self, text):
         """string [B] -> ids of the pieces, without specials: ragged int32 [B, None]."""
-        words = self.words(text)
-        length = tf.strings.length(words.values, unit="UTF8_CHAR")
-        # No token has a space, so a space is an unknown word.
-        pieces = self._pieces.tokenize(
-            tf.where(length > self._max_chars, " ", words.values)
-        )  # [all words, None]
-        rows = tf.gather(words.value_rowids(), pieces.value_rowids())
-        return tf.RaggedTensor.from_value_rowids(pieces.values, rows, words.nrows())
+        codes, words, rows = self._split(text)  # [C], [C], [W]
+        lengths = tf.math.segment_sum(tf.ones_like(words), words)  # [W]
+        ids, words = self._wordpiece(codes, words, lengths > self._max_chars)  # [P]
+        return tf.RaggedTensor.from_value_rowids(
+            ids, tf.gather(rows, words), tf.size(text, tf.int64)
+        )
 
     def words(self, text):
         """string [B] -> the basic tokens: ragged string [B, None]."""
+        codes, words, rows = self._split(text)
+        codes = tf.RaggedTensor.from_value_rowids(codes, words, tf.size(rows, tf.int64))
+        return tf.RaggedTensor.from_value_rowids(
+            tf.strings.unicode_encode(codes, "UTF-8"), rows, tf.size(text, tf.int64)
+        )
+
+    def _split(self, text):
+        """Normalises and splits into words.
+
+        Args:
+          text: string [B].
+
+        Returns:
+          codes: int32 [C], code points of all words, one after the other.
+          words: int64 [C], the word of each, from 0 on.
+          rows: int64 [W], the text of each word.
+        """
         decoded = tf.strings.unicode_decode(text, "UTF-8", errors="ignore")
         codes, rows = decoded.values, decoded.value_rowids()
         if self._sigma is not None:
@@ -181,15 +196,13 @@ class InGraphTokenizer(tf.Module):
             )
         codes, rows = self._replace(codes, rows)
         is_char = codes != _SPACE
-        is_start = _is_new_row(rows) | (_shifted(is_char, False) ^ True)
-        starts = is_char & is_start
-        word = tf.boolean_mask(tf.cumsum(tf.cast(starts, tf.int64)) - 1, is_char)
-        word_rows = tf.boolean_mask(rows, starts)
-        chars = tf.RaggedTensor.from_value_rowids(
-            tf.boolean_mask(codes, is_char), word, tf.size(word_rows, tf.int64)
+        is_first = is_char & (_is_new_row(rows) | (_shifted(is_char, False) ^ True))
+        words = tf.cumsum(tf.cast(is_first, tf.int64)) - 1
+        return (
+            tf.boolean_mask(codes, is_char),
+            tf.boolean_mask(words, is_char),
+            tf.boolean_mask(rows, is_first),
         )
-        words = tf.strings.unicode_encode(chars, "UTF-8")
-        return tf.RaggedTensor.from_value_rowids(words, word_rows, decoded.nrows())
 
     def _with_final_sigmas(self, codes, rows):
         """Writes ς for each capital sigma that ends a word."""
@@ -201,7 +214,9 @@ class InGraphTokenizer(tf.Module):
         # The same from right to left.
         before_letter = _shifted(cased[::-1], False)[::-1]
         before_letter &= _is_new_row(rows_seen[::-1])[::-1] ^ True
-        is_final = (codes_seen == _CAPITAL_SIGMA) & after_letter & (before_letter ^ True)
+        is_final = (
+            (codes_seen == _CAPITAL_SIGMA) & after_letter & (before_letter ^ True)
+        )
         places = tf.boolean_mask(places, is_final)
         return tf.tensor_scatter_nd_update(
             codes, places[:, tf.newaxis], tf.zeros_like(places) + _FINAL_SIGMA
