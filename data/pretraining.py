@@ -9,7 +9,6 @@ what comes before its window. Letters in shapes: B rows, S positions, P predicti
 sequences in a packed row.
 """
 
-import dataclasses
 import functools
 import gzip
 import os
@@ -20,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from data import errors, masking, outputs, records
+from data import errors, outputs, records, remasking
 
 MAX_LANES = 64
 SHUFFLED_RECORDS = 1 << 14  # records that all lanes together hold to shuffle
@@ -62,21 +61,6 @@ class Part(NamedTuple):
     count: int
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Remasking:
-    """Masks drawn anew each time a row is read, in place of those in the records.
-
-    Attributes:
-      masks: `masking.Masking`; its max_predictions_per_seq is that of the run.
-      vocabulary: `masking.Vocabulary`.
-      special_ids: ids of [CLS] and [SEP].
-    """
-
-    masks: masking.Masking
-    vocabulary: masking.Vocabulary
-    special_ids: tuple
-
-
 class PretrainingStream:
     """Global batches of pre-training records.
 
@@ -96,7 +80,7 @@ class PretrainingStream:
       shuffle: bool; False keeps the order of files and records.
       repeat: bool; False ends after one pass, the last batch filled up with rows whose
         weights are 0 and whose record id is (-1, -1).
-      remasking: `Remasking` for masks that change from epoch to epoch, or None.
+      new_masks: `remasking.Remasking` for masks drawn anew at every step, or None.
       shuffled_records: int, how many records are shuffled at a time.
     """
 
@@ -109,7 +93,7 @@ class PretrainingStream:
         seed=0,
         shuffle=True,
         repeat=True,
-        remasking=None,
+        new_masks=None,
         shuffled_records=SHUFFLED_RECORDS,
     ):
         self.files = list(files)
@@ -119,7 +103,7 @@ class PretrainingStream:
         self.seed = seed
         self.shuffle = shuffle
         self.repeat = repeat
-        self.remasking = remasking
+        self.new_masks = new_masks
         self.shuffled_records = shuffled_records
 
     @property
@@ -317,11 +301,11 @@ class PretrainingStream:
 
         return records_of_lane
 
-    def _shuffle(self, values, *purpose):
-        key = tf.constant([self.seed, 0], tf.int64)
-        for number in purpose:
-            key = tf.random.fold_in(key, tf.cast(number, tf.int64), "philox")
-        return tf.random.experimental.stateless_shuffle(values, key, "philox")
+    def _shuffle(self, values, purpose, lane, epoch, window=0):
+        # Different numbers give unrelated orders: the generator scrambles its seed.
+        number = (epoch * 2**32 + window) * MAX_LANES + lane
+        seed = tf.stack([tf.constant(self.seed * 4 + purpose, tf.int64), number])
+        return tf.random.experimental.stateless_shuffle(values, seed, "philox")
 
     def _features(self, serialized, record_ids, step, rows):
         """Parses rows and fills them up to the number wanted."""
@@ -331,7 +315,7 @@ class PretrainingStream:
         if not self.is_packed:
             columns["next_sentence_labels"] = columns["next_sentence_labels"][:, 0]
             columns["next_sentence_weights"] = tf.ones([real])
-        if self.remasking:
+        if self.new_masks:
             columns |= self._remask(columns, step, rows)
         # Adding one makes filler rows' ids -1 after the padding.
         columns["record_ids"] = record_ids + 1
@@ -349,8 +333,8 @@ class PretrainingStream:
 
         def masked_anew(step, lengths, *values):
             rng = np.random.default_rng([self.seed, _MASKS, step])
-            rng = _RowsOf(rng, self.batch_size, rows, len(lengths))
-            return remask(lengths, *values, self.remasking, rng)
+            rng = remasking.RowsOf(rng, self.batch_size, rows, len(lengths))
+            return remasking.remask(lengths, *values, self.new_masks, rng)
 
         values = tf.numpy_function(
             masked_anew,
@@ -404,57 +388,3 @@ def _fields(shard):
         )
     names = records.pretraining_fields(1, 1, 1)
     return {name: field for name, field in lengths.items() if name in names}
-
-
-def remask(sequence_ids, input_ids, positions, ids, weights, remasking, rng):
-    """Puts the true ids of masked rows back and masks other tokens.
-
-    Args:
-      sequence_ids: int32 [B, S], 0 at padding, 1.. for the sequences of a row.
-      input_ids, positions, ids, weights: as `masking.mask` returns them.
-      remasking: `Remasking`.
-      rng: `numpy.random.Generator`, or what has its methods.
-
-    Returns:
-      input_ids, positions, ids and weights as `masking.mask` returns them.
-    """
-    input_ids = masking.unmask(input_ids, positions, ids, weights)
-    special = np.isin(input_ids, remasking.special_ids)
-    counts = np.zeros(len(input_ids), np.int64)
-    for sequence in range(1, sequence_ids.max(initial=0) + 1):
-        lengths = (sequence_ids == sequence).sum(axis=1)
-        counts += np.where(
-            lengths > 0, masking.num_predictions(lengths, remasking.masks), 0
-        )
-    counts = np.minimum(counts, remasking.masks.max_predictions_per_seq)
-    return masking.mask(
-        input_ids,
-        (sequence_ids > 0) & ~special,
-        counts,
-        remasking.masks,
-        remasking.vocabulary,
-        rng,
-    )
-
-
-class _RowsOf:
-    """Draws for all rows of the global batch and hands out those of some rows.
-
-    So the rows' numbers do not depend on who reads which.
-    """
-
-    def __init__(self, rng, batch_size, rows, real):
-        self._rng = rng
-        self._batch_size = batch_size
-        self._rows = slice(rows.start, rows.start + real)
-
-    def random(self, shape, dtype):
-        return self._rng.random((self._batch_size, *shape[1:]), dtype)[self._rows]
-
-    def integers(self, low, high, shape, dtype):
-        shape = (self._batch_size, *shape[1:])
-        return self._rng.integers(low, high, shape, dtype)[self._rows]
-
-    def choice(self, values, size, p):
-        size = (self._batch_size, *size[1:])
-        return self._rng.choice(values, size, p=p)[self._rows]

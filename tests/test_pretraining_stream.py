@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import errors, masking, outputs, pretraining, records
+from data import errors, masking, outputs, pretraining, records, remasking
 
 S, P = 16, 4
 
@@ -62,42 +62,43 @@ def _assert_equal(batches, others):
             np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
-def _remasking():
+def _new_masks():
     masks = masking.Masking(max_predictions_per_seq=P)
     vocabulary = masking.Vocabulary(2000, 4, np.zeros(2000, bool))
-    return pretraining.Remasking(masks, vocabulary, (2, 3))
+    return remasking.Remasking(masks, vocabulary, (2, 3))
 
 
 MODES = {
     "shuffled": {},
     "in file order": {"shuffle": False},
-    "masked anew": {"remasking": _remasking()},
-    "many windows": {"shuffled_records": 24},
+    "masked anew, small windows": {"new_masks": _new_masks(), "shuffled_records": 24},
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_resumed_anywhere_is_the_same_stream(shards, mode):
-    def stream():
-        return pretraining.PretrainingStream(shards, 12, S, P, seed=7, **MODES[mode])
-
-    whole = _read(stream(), 0, 60)  # more than three epochs of 210 records
-    for step in (1, 3, 16, 17, 18, 35, 52):
-        _assert_equal(_read(stream(), step, 8), whole[step : step + 8])
+def _stream(shards, mode):
+    return pretraining.PretrainingStream(shards, 12, S, P, seed=7, **MODES[mode])
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("workers", [1, 2, 3, 4])
-def test_workers_together_read_the_global_batch(shards, mode, workers):
-    def stream():
-        return pretraining.PretrainingStream(shards, 12, S, P, seed=7, **MODES[mode])
+@pytest.fixture(scope="module", params=MODES)
+def mode_and_batches(shards, request):
+    """The first steps, more than three epochs of 210 records, of a kind of stream."""
+    return request.param, _read(_stream(shards, request.param), 0, 60)
 
-    whole = _read(stream(), 15, 6)
+
+@pytest.mark.parametrize("step", [17, 52])
+def test_resumed_anywhere_is_the_same_stream(shards, mode_and_batches, step):
+    mode, batches = mode_and_batches
+    _assert_equal(_read(_stream(shards, mode), step, 8), batches[step : step + 8])
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_workers_together_read_the_global_batch(shards, workers):
+    mode = "masked anew, small windows"
     share = 12 // workers
-    parts = [
-        _read(stream(), 15, 6, slice(i * share, (i + 1) * share))
-        for i in range(workers)
-    ]
+    whole, *parts = (
+        _read(_stream(shards, mode), 15, 6, rows)
+        for rows in (None, *(slice(i, i + share) for i in range(0, 12, share)))
+    )
     joined = [
         {name: np.concatenate([part[name] for part in step]) for name in step[0]}
         for step in zip(*parts, strict=True)
@@ -172,7 +173,7 @@ def test_dtypes_and_static_shapes(shards):
 
 
 def test_masks_drawn_anew_change_and_keep_the_true_ids(shards):
-    stream = pretraining.PretrainingStream(shards, 210, S, P, remasking=_remasking())
+    stream = pretraining.PretrainingStream(shards, 210, S, P, new_masks=_new_masks())
     first, second = _read(stream, 0, 2)
     for batch in (first, second):
         restored = masking.unmask(
