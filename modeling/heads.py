@@ -99,25 +99,26 @@ class MaskedLMHead(keras.layers.Layer):
         return _project(x, table, self.output_bias)
 
 
-class NextSentenceHead(keras.layers.Layer):
-    """Whether B follows A: class 0 if it does, 1 if it is random text."""
+class Projection(keras.layers.Layer):
+    """`output_weights` [rows, H] and `output_bias` [rows] under the layer's name."""
 
-    def __init__(self, config, name="seq_relationship", dtype=None):
-        super().__init__(name=name, dtype=dtype, autocast=False)
+    def __init__(self, config, rows, name):
+        super().__init__(name=name, dtype="float32", autocast=False)
         self.config = config
+        self.rows = rows
 
     def build(self, input_shape=None):
         self.output_weights = self.add_weight(
-            shape=(2, self.config.hidden_size),
+            shape=(self.rows, self.config.hidden_size),
             initializer=layers.initializer(self.config.initializer_range),
             name="output_weights",
         )
         self.output_bias = self.add_weight(
-            shape=(2,), initializer="zeros", name="output_bias"
+            shape=(self.rows,), initializer="zeros", name="output_bias"
         )
 
-    def call(self, pooled):
-        return _project(pooled, self.output_weights, self.output_bias)
+    def call(self, x):
+        return _project(x, self.output_weights, self.output_bias)
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -134,12 +135,12 @@ class PretrainingModel(TaskModel):
         self.uses_pooler = next_sentence
         super().__init__(config, name=name, **kwargs)
         self.next_sentence = next_sentence
-        policy = self.dtype_policy
         with layers.scope("cls"):
-            self.predictions = MaskedLMHead(self.config, dtype=policy)
+            self.predictions = MaskedLMHead(self.config, dtype=self.dtype_policy)
             self.predictions.build()
             if next_sentence:
-                self.seq_relationship = NextSentenceHead(self.config, dtype=policy)
+                # Class 0 where B follows A, 1 where it is random text.
+                self.seq_relationship = Projection(self.config, 2, "seq_relationship")
                 self.seq_relationship.build()
         self.built = True
 
@@ -253,13 +254,15 @@ class SpanModel(TaskModel):
 
     def __init__(self, config, name="span", **kwargs):
         super().__init__(config, name=name, **kwargs)
-        with layers.scope("cls/squad"):
-            self._add_projection(2)
+        with layers.scope("cls"):
+            self.squad = Projection(self.config, 2, "squad")
+            self.squad.build()
+        self.built = True
 
     def call(self, features, training=False, seed=None):
         """Returns `start_logits` and `end_logits`, float32 [B, S]."""
         x = self.bert(features, training=training, seed=seed)["sequence_output"]
-        logits = _project(x, self.output_weights, self.output_bias)  # [B, S, 2]
+        logits = self.squad(x)  # [B, S, 2]
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
 

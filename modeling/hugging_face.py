@@ -1,36 +1,37 @@
-"""Hugging Face's names and files of BERT.
+"""Hugging Face's names of BERT's variables, and the files of weights it writes.
 
 Its kernels are [out, in] where the original's are [in, out], so those of the dense
 layers are transposed; the output weights of the classifiers are [n, H] in both.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import re
-from collections.abc import Callable
 
 import safetensors
 
 from modeling import config as config_lib
+from modeling import named_arrays
 
-FILE_NAMES = ("model.safetensors", "model.safetensors.index.json")
-SUFFIXES = (".safetensors", ".safetensors.index.json")
+# Buffers, which a model makes itself.
+_BUFFER = re.compile(r"(^|\.)embeddings\.(position_ids|token_type_ids)$")
 
-# Buffers, which a model makes itself, and copies of what another name holds.
-_NO_WEIGHTS = re.compile(r"(^|\.)embeddings\.(position_ids|token_type_ids)$")
-
-# The output weights that are not transposed, and the tied copy of the word table.
 _HEADS = {
     "cls.predictions.bias": "cls/predictions/output_bias",
-    "cls.predictions.decoder.bias": "cls/predictions/output_bias",
-    "cls.predictions.decoder.weight": "cls/predictions/output_weights",
     "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
     "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
     "classifier.weight": "output_weights",
     "classifier.bias": "output_bias",
     "qa_outputs.weight": "cls/squad/output_weights",
     "qa_outputs.bias": "cls/squad/output_bias",
+}
+_TO_HEADS = {ours: theirs for theirs, ours in _HEADS.items()}
+# Copies of the word table and of the bias, which older files hold besides.
+_TIED = {
+    "cls.predictions.decoder.weight": "cls/predictions/output_weights",
+    "cls.predictions.decoder.bias": "cls/predictions/output_bias",
 }
 
 
@@ -45,8 +46,8 @@ def original_name(name: str) -> tuple[str, bool]:
       The name, such as "bert/encoder/layer_0/attention/self/query/kernel", and whether
       the array is to be transposed. A name of no known kind comes back as it is.
     """
-    if name in _HEADS:
-        return _HEADS[name], False
+    if name in _HEADS or name in _TIED:
+        return (_HEADS | _TIED)[name], False
     parts = name.split(".")
     if parts[0] in ("embeddings", "encoder", "pooler"):
         parts.insert(0, "bert")
@@ -65,35 +66,56 @@ def original_name(name: str) -> tuple[str, bool]:
     return path, False
 
 
-def open_file(path: str) -> tuple[dict[str, tuple[int, ...]], Callable]:
-    """Opens a .safetensors file, or the index of several, under the original's names.
+def name_of(original: str) -> tuple[str, bool]:
+    """The inverse of `original_name`, with "bert." in front."""
+    if original in _TO_HEADS:
+        return _TO_HEADS[original], False
+    path = re.sub(r"/layer_(\d+)/", r"/layer/\1/", original)
+    path = re.sub(r"_embeddings$", "_embeddings/weight", path)
+    path = re.sub(r"/LayerNorm/gamma$", "/LayerNorm/weight", path)
+    path = re.sub(r"/LayerNorm/beta$", "/LayerNorm/bias", path)
+    path, transpose = re.subn(r"/kernel$", "/weight", path)
+    return path.replace("/", "."), bool(transpose)
 
-    Returns:
-      Shapes by name, and a function from name to float array.
+
+def _translated(path, shapes, get):
+    """A Checkpoint of {Hugging Face's name: shape} and a reader of those names."""
+    places = {}
+    # A bias that is there under its own name and its tied one is the same array.
+    for name in sorted(shapes, key=lambda name: name in _TIED):
+        original, transpose = original_name(name)
+        if _BUFFER.search(name) or original in places:
+            continue
+        shape = tuple(shapes[name])
+        shape = shape[::-1] if transpose else shape
+        places[original] = named_arrays.Stored(name, shape, transpose)
+    return named_arrays.Checkpoint(path, "Hugging Face", places, get)
+
+
+def open_safetensors(path: str) -> named_arrays.Checkpoint:
+    """Opens a .safetensors file, or the .json index of several.
 
     Raises:
       ModelError: a file is missing, damaged or not safetensors.
     """
     if path.endswith(".json"):
-        files = _files_of_index(path)
+        named = _files_of_index(path)
+        files = sorted(set(named.values()))
     else:
-        files = {name: path for name in _shapes_of_file(path)}
-    shapes, places = {}, {}
-    for file in sorted(set(files.values())):
-        for name, shape in _shapes_of_file(file).items():
-            target, transpose = original_name(name)
-            if _NO_WEIGHTS.search(name) or target in places:
-                continue
-            shapes[target] = tuple(shape[::-1] if transpose else shape)
-            places[target] = file, name, transpose
+        files = [path]
+    shapes, home = {}, {}
+    for file in files:
+        with _opened(file) as tensors:
+            for name in tensors.keys():  # noqa: SIM118, this is no dict
+                shapes[name] = tensors.get_slice(name).get_shape()
+                home[name] = file
 
     def get(name):
-        file, stored, transpose = places[name]
-        with _opened(file) as tensors:
-            array = tensors.get_tensor(stored)
-        return array.T if transpose else array
+        # Opened for each array: pages of a file that stays mapped count as memory.
+        with _opened(home[name]) as tensors:
+            return tensors.get_tensor(name)
 
-    return shapes, get
+    return _translated(path, shapes, get)
 
 
 def _files_of_index(path):
@@ -101,6 +123,7 @@ def _files_of_index(path):
     try:
         with open(path, encoding="utf-8") as file:
             names = json.load(file)["weight_map"]
+        # Only names of files beside the index: "../../x" is not for us to open.
         files = {
             name: os.path.join(os.path.dirname(path), os.path.basename(part))
             for name, part in names.items()
@@ -123,13 +146,29 @@ def _opened(path):
     try:
         with safetensors.safe_open(path, framework="numpy") as tensors:
             yield tensors
-    except (safetensors.SafetensorError, TypeError) as error:
+    except (safetensors.SafetensorError, TypeError, ValueError, OSError) as error:
+        raise named_arrays.damaged(path, "no safetensors file", error) from error
+
+
+def open_pytorch(path: str) -> named_arrays.Checkpoint:
+    """Opens pytorch_model.bin, a pickle, by PyTorch and without running its code.
+
+    Raises:
+      ModelError: PyTorch is not installed, or the file is damaged.
+    """
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
         raise config_lib.ModelError(
-            f"{path} is damaged or no safetensors file ({error})."
+            f"{path} can be read by PyTorch only, which is not installed; "
+            "`pip install torch`, or convert it where PyTorch is: "
+            "AutoModel.from_pretrained(folder).save_pretrained(folder) writes "
+            "model.safetensors."
         ) from error
-
-
-def _shapes_of_file(path):
-    with _opened(path) as tensors:
-        names = tensors.keys()
-        return {name: tuple(tensors.get_slice(name).get_shape()) for name in names}
+    try:
+        tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    # Whatever a pickle that is none of ours makes the unpickler raise.
+    except Exception as error:
+        raise named_arrays.damaged(path, "no file of tensors", error) from error
+    return _translated(path, shapes, lambda name: tensors[name].float().numpy())

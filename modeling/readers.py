@@ -4,70 +4,46 @@
 original's checkpoints to arrays, each read when it is asked for.
 """
 
-import collections.abc
 import glob
 import os
 import re
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from modeling import config as config_lib
-from modeling import hugging_face
+from modeling import hdf5_files, hugging_face, model_garden, named_arrays
 
-# Files that a folder is searched for, in this order.
-_NAMES_IN_FOLDER = (
+# How a name ends: what opens such a file. The first that fits counts.
+_OPENERS = {
+    ".safetensors": hugging_face.open_safetensors,
+    ".safetensors.index.json": hugging_face.open_safetensors,
+    ".bin": hugging_face.open_pytorch,
+    ".weights.h5": hdf5_files.open_keras,
+    ".keras": hdf5_files.open_keras,
+    ".h5": hdf5_files.open_hugging_face,
+}
+
+# What a folder is searched for, in this order.
+_IN_FOLDER = (
     "checkpoint",
     "*.ckpt*.index",
-    *hugging_face.FILE_NAMES,
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "tf_model.h5",
+    "pytorch_model.bin",
+    "*.keras",
+    "*.weights.h5",
 )
 
 
-class Checkpoint(collections.abc.Mapping):
-    """Named arrays of a file, read one by one.
-
-    Attributes:
-      path: the prefix or file that was found.
-      kind: "original" or "huggingface".
-      shapes: shape of each array, in the file's order.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        kind: str,
-        shapes: dict[str, tuple[int, ...]],
-        get: Callable[[str], np.ndarray],
-    ):
-        self.path = path
-        self.kind = kind
-        self.shapes = shapes
-        self._get = get
-
-    def __getitem__(self, name):
-        if name not in self.shapes:
-            raise KeyError(name)
-        try:
-            return self._get(name)
-        except (tf.errors.OpError, OSError, ValueError, IndexError) as error:
-            raise config_lib.ModelError(
-                f"{self.path} is damaged: {name} cannot be read ({_first_line(error)})."
-            ) from error
-
-    def __iter__(self):
-        return iter(self.shapes)
-
-    def __len__(self):
-        return len(self.shapes)
-
-
-def read(path: str | os.PathLike) -> Checkpoint:
-    """Opens a checkpoint.
+def read(path: str | os.PathLike) -> named_arrays.Checkpoint:
+    """Opens a checkpoint of any known kind.
 
     Args:
-      path: of the original's format the prefix, one of its files or a folder; of
-        Hugging Face's a folder, a .safetensors file or the index of several.
+      path: a folder; or of the original's and of Model Garden's format the prefix or
+        one of its files; or a .safetensors, pytorch_model.bin, tf_model.h5, .keras or
+        .weights.h5 file, or the index of several .safetensors files.
 
     Returns:
       Checkpoint with the original's names.
@@ -77,10 +53,15 @@ def read(path: str | os.PathLike) -> Checkpoint:
         found cannot be read.
     """
     found = find(path)
-    if found.endswith(hugging_face.SUFFIXES):
-        shapes, get = hugging_face.open_file(found)
-        return Checkpoint(found, "huggingface", shapes, get)
-    return _read_tensorflow(found)
+    opener = _opener(found)
+    return opener(found) if opener else _read_tensorflow(found)
+
+
+def _opener(path):
+    for suffix, opener in _OPENERS.items():
+        if path.endswith(suffix):
+            return opener
+    return None
 
 
 def find(path: str | os.PathLike) -> str:
@@ -96,12 +77,12 @@ def find(path: str | os.PathLike) -> str:
     if os.path.isfile(f"{prefix}.index"):
         _check_shards(prefix)
         return prefix
-    if os.path.isfile(path) and path.endswith(hugging_face.SUFFIXES):
+    if os.path.isfile(path) and _opener(path):
         return path
     if os.path.isfile(path):
         raise config_lib.ModelError(
             f"{path} is of no known kind; expected a prefix of .index and .data files, "
-            f"or a file that ends in {' or '.join(hugging_face.SUFFIXES)}."
+            f"or a file that ends in {', '.join(_OPENERS)}."
         )
     folder = os.path.dirname(path) or "."
     raise config_lib.ModelError(
@@ -125,22 +106,19 @@ def _find_in_folder(folder):
             f'{folder}/checkpoint names "{name}", but there is no {name}.index; '
             f"{_content(folder)}."
         )
-    indices = sorted(glob.glob(os.path.join(glob.escape(folder), "*.ckpt*.index")))
-    if len(indices) == 1:
-        return find(indices[0])
-    if indices:
-        raise config_lib.ModelError(
-            f"{folder} holds {len(indices)} checkpoints and no file named checkpoint "
-            f"that says which to take: {', '.join(map(os.path.basename, indices))}; "
-            "give the path of one."
-        )
-    for name in hugging_face.FILE_NAMES:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            return path
+    for pattern in _IN_FOLDER[1:]:
+        paths = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+        if len(paths) == 1:
+            return find(paths[0])
+        if paths:
+            raise config_lib.ModelError(
+                f"{folder} holds {len(paths)} checkpoints and no file named checkpoint "
+                f"that says which to take: {', '.join(map(os.path.basename, paths))}; "
+                "give the path of one."
+            )
     raise config_lib.ModelError(
-        f"There is no checkpoint in {folder}: looked for "
-        f"{', '.join(_NAMES_IN_FOLDER)}; {_content(folder)}."
+        f"There is no checkpoint in {folder}: looked for {', '.join(_IN_FOLDER)}; "
+        f"{_content(folder)}."
     )
 
 
@@ -173,17 +151,24 @@ def _check_shards(prefix):
 
 
 def _read_tensorflow(prefix):
-    """Opens the name-based format that TensorFlow 1 wrote, and so do we."""
+    """Opens a .index and its .data files.
+
+    They hold either names, as TensorFlow 1 wrote them and we do, or the objects of a
+    TensorFlow 2 program.
+    """
     try:
         reader = tf.train.load_checkpoint(prefix)
         shapes = reader.get_variable_to_shape_map()
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        raise config_lib.ModelError(
-            f"{prefix}.index is damaged or no checkpoint ({_first_line(error)})."
-        ) from error
-    shapes = {name: tuple(shapes[name]) for name in sorted(shapes)}
-    return Checkpoint(prefix, "original", shapes, reader.get_tensor)
+    except named_arrays.DAMAGE as error:
+        raise named_arrays.damaged(f"{prefix}.index", "no checkpoint", error) from error
+    if model_garden.OBJECT_GRAPH in shapes:
+        return model_garden.checkpoint(prefix, shapes, reader.get_tensor)
+    places = {
+        name: named_arrays.Stored(name, tuple(shapes[name])) for name in sorted(shapes)
+    }
+    return named_arrays.Checkpoint(prefix, "original", places, _getter(reader))
 
 
-def _first_line(error):
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+def _getter(reader):
+    # A scalar comes as a NumPy number and not as an array.
+    return lambda name: np.asarray(reader.get_tensor(name))

@@ -1,0 +1,89 @@
+"""Checkpoint: the arrays of a file under the original's names, read when asked for."""
+
+import collections.abc
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from modeling import config as config_lib
+
+
+class Stored(NamedTuple):
+    """How a file holds an array.
+
+    Attributes:
+      name: its name in the file.
+      shape: its shape as the original has it.
+      transpose: whether the file has its axes the other way round.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    transpose: bool = False
+
+
+class Checkpoint(collections.abc.Mapping):
+    """{name in the original's checkpoints: array}, of any kind of file.
+
+    Attributes:
+      path: the file, or the prefix of several.
+      kind: which kind it is, for people.
+      shapes: {name: shape}; costs no reading.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        places: dict[str, Stored],
+        get: Callable[[str], np.ndarray],
+    ):
+        """Makes a checkpoint of `places` and a function from a stored name to array."""
+        self.path = path
+        self.kind = kind
+        self.shapes = {name: stored.shape for name, stored in places.items()}
+        self._places = places
+        self._get = get
+
+    def __getitem__(self, name):
+        stored = self._places[name]
+        try:
+            array = self._get(stored.name)
+            if stored.transpose:
+                array = array.T
+            return array.reshape(stored.shape)
+        except DAMAGE as error:
+            raise damaged(self.path, f"{name} cannot be read", error) from error
+
+    def __iter__(self):
+        return iter(self.shapes)
+
+    def __len__(self):
+        return len(self.shapes)
+
+    def replaced(self, changes: dict[str, np.ndarray | None]) -> "Checkpoint":
+        """This checkpoint with other, more or (for None) fewer arrays."""
+        kept = {n: s for n, s in self._places.items() if n not in changes}
+        new = {n: a for n, a in changes.items() if a is not None}
+        places = kept | {n: Stored(f"new {n}", a.shape) for n, a in new.items()}
+        # Names in the original's order of the file, so that what is written is too.
+        order = [name for name in self._places if name in places]
+        order += [name for name in places if name not in self._places]
+
+        def get(stored):
+            name = stored.removeprefix("new ")
+            return new[name] if stored.startswith("new ") else self._get(stored)
+
+        return Checkpoint(self.path, self.kind, {n: places[n] for n in order}, get)
+
+
+# What the readers of the various files raise when one is damaged.
+DAMAGE = (tf.errors.OpError, OSError, ValueError, IndexError, RuntimeError)
+
+
+def damaged(path: str, what: str, error: Exception) -> config_lib.ModelError:
+    """The sentence for a file that cannot be read."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return config_lib.ModelError(f"{path} is damaged: {what} ({reason}).")
