@@ -235,6 +235,38 @@ def test_missing_file_says_what_was_looked_for(tmp_path):
         read(tmp_path, "mrpc")
 
 
+@hypothesis.given(
+    st.one_of(
+        st.binary(max_size=80),
+        st.lists(
+            st.lists(
+                st.sampled_from(
+                    ["0", "1", "2", "", " ", "é", '"', "\r", "\u2028", "x y"]
+                ),
+                min_size=3,
+                max_size=5,
+            ).map("\t".join)
+        ).map(lambda rows: "\n".join(rows).encode()),
+    )
+)
+@hypothesis.settings(
+    deadline=None,
+    max_examples=300,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+def test_any_bytes_are_examples_or_one_sentence(tmp_path, content):
+    path = tmp_path / "train.tsv"
+    path.write_bytes(content)
+    try:
+        examples = read(tmp_path, "cola")
+        labels = targets(examples, "cola")
+    except errors.InputError as error:
+        assert str(error).startswith(str(path)) and "\n" not in str(error)
+        return
+    assert len(labels) == len(examples.rows) > 0
+    assert all(row.text_a.strip() for row in examples.rows)
+
+
 def custom(path, text, **columns):
     path.write_text(text, encoding="utf-8")
     return classification.read("", (glue.Table(str(path), **columns),))
