@@ -236,6 +236,15 @@ def define_flags():
         False,
         "No pairs: rows of whole sentences that follow each other in a document.",
     )
+    flags.DEFINE_bool(
+        "pack",
+        False,
+        "Put several short sequences into one row; --max_predictions_per_seq is the "
+        "limit of a whole row.",
+    )
+    flags.DEFINE_integer(
+        "max_sequences_per_row", 8, "With --pack: sequences in a row.", lower_bound=1
+    )
     flags.DEFINE_enum("compression", "", ["", "GZIP"], "How to compress the records.")
     flags.DEFINE_bool(
         "skip_undecodable", False, "Leave out bytes that are not UTF-8, do not stop."
@@ -295,6 +304,8 @@ def settings_from_flags(values):
         dupe_factor=values.dupe_factor,
         short_seq_prob=values.short_seq_prob,
         next_sentence=not values.no_next_sentence,
+        pack=values.pack,
+        max_sequences_per_row=values.max_sequences_per_row,
         do_lower_case=values.do_lower_case,
         compression=values.compression,
         skip_undecodable=values.skip_undecodable,

@@ -52,8 +52,14 @@ class Pairs:
     def __len__(self):
         return len(self.a_start)
 
+    @property
+    def lengths(self):
+        """Tokens of the rows, with [CLS] and every [SEP]."""
+        specials = np.where(self.b_length > 0, 3, 2)
+        return self.a_length + self.b_length + specials
+
     def take(self, indices):
-        return Pairs(*(column[indices] for column in dataclasses.astuple(self)))
+        return Pairs(**{name: column[indices] for name, column in vars(self).items()})
 
 
 def next_sentence_pairs(pool, max_seq_length, short_seq_prob, seed):
@@ -205,14 +211,13 @@ def gather(pool, pairs, max_seq_length, tokenizer):
       tokenizer: has `cls_id`, `sep_id` and `pad_id`.
 
     Returns:
-      input_ids [n, S] of the dtype of `pool.tokens`, lengths int64 [n], segment_ids
-      uint8 [n, S] and maskable bool [n, S].
+      input_ids [n, S] of the dtype of `pool.tokens`, segment_ids uint8 [n, S] and
+      maskable bool [n, S].
     """
     column = np.arange(max_seq_length, dtype=np.int32)  # [S]
     a = pairs.a_length[:, None].astype(np.int32)
-    b = pairs.b_length[:, None].astype(np.int32)
     a_sep = a + 1  # column of the first [SEP]
-    length = np.where(b > 0, a + b + 3, a + 2)
+    length = pairs.lengths[:, None].astype(np.int32)
     in_a = (column > 0) & (column < a_sep)  # [n, S]
     in_b = (column > a_sep) & (column < length - 1)
     shift = np.where(column < a_sep, pairs.a_start[:, None] - 1,
@@ -225,7 +230,7 @@ def gather(pool, pairs, max_seq_length, tokenizer):
     input_ids[rows, a_sep[:, 0]] = tokenizer.sep_id
     input_ids[rows, length[:, 0] - 1] = tokenizer.sep_id
     segment_ids = ((column > a_sep) & (column < length)).astype(np.uint8)
-    return input_ids, length[:, 0].astype(np.int64), segment_ids, maskable
+    return input_ids, segment_ids, maskable
 
 
 def _words(seed):

@@ -8,9 +8,9 @@ import gzip
 
 import numpy as np
 
-from data import documents, instances, masking, records, spool, tokenization
+from data import documents, instances, masking, packing, records, spool, tokenization
 
-ROWS_AT_ONCE = 2048
+POSITIONS_AT_ONCE = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Settings:
     dupe_factor: int = 10
     short_seq_prob: float = 0.1
     next_sentence: bool = True
+    pack: bool = False
+    max_sequences_per_row: int = 8
     do_lower_case: bool = True
     compression: str = ""
     skip_undecodable: bool = False
@@ -110,14 +112,20 @@ def make_records(job, task):
             pool, settings.max_seq_length, settings.short_seq_prob, seed
         )
     rng = np.random.default_rng([*seed.encode("ascii"), 1])
+    row_starts = np.arange(len(pairs) + 1)
+    if settings.pack:
+        plan = packing.plan(
+            pairs.lengths, settings.max_seq_length, settings.max_sequences_per_row, rng
+        )
+        pairs, row_starts = pairs.take(plan.order), plan.row_starts
     serialized = []
-    lengths = np.zeros(settings.max_seq_length + 1, np.int64)
     predictions = 0
-    for first in range(0, len(pairs), ROWS_AT_ONCE):
-        rows = pairs.take(slice(first, first + ROWS_AT_ONCE))
-        columns, row_lengths = masked_rows(pool, rows, job, rng)
+    rows_at_once = POSITIONS_AT_ONCE // settings.max_seq_length
+    for first in range(0, len(row_starts) - 1, rows_at_once):
+        starts = row_starts[first : first + rows_at_once + 1]
+        some = pairs.take(slice(starts[0], starts[-1]))
+        columns = masked_columns(pool, some, starts - starts[0], job, rng)
         serialized += records.serialize(columns)
-        lengths += np.bincount(row_lengths, minlength=len(lengths))
         predictions += int(columns["masked_lm_weights"].sum())
     # Records go to the files in turn; which is first changes from task to task.
     shift = task.number % job.num_outputs
@@ -126,44 +134,56 @@ def make_records(job, task):
         for i in range(job.num_outputs)
     ]
     counts = {
-        "records": len(pairs),
+        "records": len(serialized),
         "random_next": int(pairs.is_random_next.sum()),
         "without_pair": dropped,
         "predictions": predictions,
     }
     parts = [_compress(records.frame(share), settings) for share in shares]
+    lengths = np.bincount(pairs.lengths, minlength=settings.max_seq_length + 1)
     return Made(parts, [len(share) for share in shares], counts, lengths)
 
 
-def masked_rows(pool, pairs, job, rng):
+def masked_columns(pool, pairs, row_starts, job, rng):
     """The columns of the records of some pairs.
 
+    Args:
+      pool: `instances.Pool`.
+      pairs: `instances.Pairs`, in the order of the rows.
+      row_starts: int [R + 1], the first pair of each row, and the number of pairs.
+      job: `Job`.
+      rng: `numpy.random.Generator`.
+
     Returns:
-      name -> array [n, length] as in `records.pretraining_fields`, and the rows'
-      lengths int64 [n].
+      name -> array [R, length] as in `records.pretraining_fields`.
     """
     settings = job.settings
-    input_ids, lengths, segment_ids, maskable = instances.gather(
+    lengths = pairs.lengths
+    input_ids, segment_ids, maskable = instances.gather(
         pool, pairs, settings.max_seq_length, job.tokenizer
     )
     masked_ids, positions, ids, weights = masking.mask(
         input_ids,
         maskable,
-        masking.num_predictions(lengths, settings.masks),
+        packing.num_predictions(lengths, row_starts, settings.masks),
         settings.masks,
         job.vocabulary,
         rng,
     )
     columns = {
         "input_ids": masked_ids,
-        "input_mask": (np.arange(settings.max_seq_length) < lengths[:, None]),
+        "input_mask": np.arange(settings.max_seq_length) < lengths[:, None],
         "segment_ids": segment_ids,
         "masked_lm_positions": positions,
         "masked_lm_ids": ids,
         "masked_lm_weights": weights,
         "next_sentence_labels": pairs.is_random_next[:, None],
     }
-    return columns, lengths
+    if settings.pack:
+        return packing.pack(
+            columns, lengths, row_starts, settings.max_sequences_per_row
+        )
+    return columns
 
 
 def _compress(data, settings):
