@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 import train_tiny
 
 from training import errors, reporting, saving
@@ -148,7 +149,12 @@ def test_numbers_for_tensorboard(whole):
         for path in folder.glob("events.*"):
             for event in tf.compat.v1.train.summary_iterator(str(path)):
                 for value in event.summary.value:
-                    number = float(tf.make_ndarray(value.tensor))
+                    content = tf.make_ndarray(value.tensor)
+                    if value.tag == "config":
+                        assert b"| learning_rate | 0.001 |" in content.item()
+                        assert b"| hidden_size | 32 |" in content.item()
+                        continue
+                    number = float(content)
                     tags[kind].setdefault(value.tag, {})[event.step] = number
     assert set(expected) <= tags["train"].keys()
     assert sorted(tags["train"]["loss"]) == list(range(1, 21))
@@ -248,6 +254,38 @@ def test_saved_with_some_replicas_goes_on_with_others(tmp_path, first, second):
     assert code == 0, said
     assert "going on from" in said
     assert_close_runs(moved, whole)
+
+
+def test_stops_by_time_and_decays_by_time(tmp_path):
+    options = ("train_seconds=4.0", "num_warmup_steps=0", "sleep=0.02")
+    code, said = train(tmp_path, *options, num_steps=100_000)
+    assert code == 0, said
+    assert "the 4 s of --train_seconds are used up" in said
+    rates = [rate for _, rate in losses(tmp_path).values()]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.3e-3  # of 1e-3: near the end of the time
+    code, said = train(tmp_path, *options, num_steps=100_000)
+    assert code == 0
+    assert "nothing to train" in said
+
+
+def test_profile_of_a_window_and_lines_without_a_terminal(tmp_path):
+    code, said = train(tmp_path, "profile_steps=(3,5)", num_steps=8)
+    assert code == 0, said
+    assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
+    assert "step 8/8  loss " in said
+    assert "\r" not in said  # no progress bar in a file
+
+
+def test_initial_checkpoint_gives_weights_and_says_so(tmp_path):
+    initial = f"init_checkpoint={str(tiny.INIT)!r}"
+    code, said = train(tmp_path, initial, "learning_rate=0.0", num_steps=1)
+    assert code == 0, said
+    assert "30 loaded" in said
+    assert "fresh optimizer slots; training starts at step 0" in said
+    state, given = checkpoint(tmp_path, 1), tf.train.load_checkpoint(tiny.INIT)
+    name = "bert/encoder/layer_0/output/dense/kernel"
+    np.testing.assert_array_equal(state[name], given.get_tensor(name))
 
 
 def test_not_finite_names_step_checkpoint_and_records(tmp_path):

@@ -161,6 +161,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
     )
     profiler = profiling.Profiler(settings, chief)
     reporter.begin(progress.step)
+    reporter.text("config", _as_table(settings, model.config))
     started = time.perf_counter() - progress.seconds
 
     with signals.watch() as watched, contextlib.closing(reporter):
@@ -231,6 +232,13 @@ def _start(model, state, average, settings, reporter):
     if average:
         average.reset()
     return Progress()
+
+
+def _as_table(settings, config):
+    """Returns what the run is, as a Markdown table for TensorBoard."""
+    rows = dataclasses.asdict(settings) | config.to_dict()
+    lines = ["| name | value |", "|---|---|"]
+    return "\n".join(lines + [f"| {name} | {value} |" for name, value in rows.items()])
 
 
 def _groups(num_layers):

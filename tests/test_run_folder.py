@@ -1,0 +1,94 @@
+"""run.json: what a run is, and when a second start is refused."""
+
+import json
+
+import pytest
+import tiny
+from absl import flags
+
+from training import errors, run_folder, saving
+
+VALUES = {"learning_rate": 1e-3, "train_batch_size": 8, "eval_batch_size": 4}
+
+
+def parsed(**changes):
+    """Returns flags as a script's command line would give them."""
+    values = flags.FlagValues()
+    for name, value in (VALUES | changes).items():
+        flags.DEFINE_float(name, value, "", flag_values=values, module_name="script")
+    values.mark_as_parsed()
+    return values
+
+
+def claim(folder, config=None, **changes):
+    run_folder.claim(
+        str(folder),
+        "run_x",
+        parsed(**changes),
+        config or tiny.bert_config(),
+        labels=[1],
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    claim(tmp_path)
+    for end in ("index", "data-00000-of-00001"):
+        (tmp_path / f"model.ckpt-5.{end}").touch()
+    return tmp_path
+
+
+def test_record_holds_script_flags_model_and_versions(folder):
+    record = run_folder.read(str(folder))
+    assert record["script"] == "run_x"
+    assert record["flags"] == VALUES
+    assert record["bert_config"]["hidden_size"] == 32
+    assert record["labels"] == [1]
+    assert set(record["versions"]) == {"python", "tensorflow", "keras"}
+
+
+def test_same_values_and_free_flags_go_on(folder):
+    before = (folder / "run.json").read_bytes()
+    claim(folder)
+    claim(folder, eval_batch_size=16)
+    assert (folder / "run.json").read_bytes() == before
+
+
+def test_other_values_are_named(folder):
+    with pytest.raises(errors.RunError) as caught:
+        claim(folder, learning_rate=0.5, train_batch_size=16)
+    assert "--learning_rate was 0.001 and is 0.5" in str(caught.value)
+    assert "--train_batch_size was 8.0 and is 16.0" in str(caught.value)
+    with pytest.raises(errors.RunError, match=r"bert_config\[hidden_size\] was 32 and"):
+        claim(folder, config=tiny.bert_config(hidden_size=64))
+
+
+def test_a_folder_without_checkpoints_is_claimed_anew(tmp_path):
+    claim(tmp_path)
+    claim(tmp_path, learning_rate=0.5)
+    assert run_folder.read(str(tmp_path))["flags"]["learning_rate"] == 0.5
+
+
+def test_missing_and_broken_records(tmp_path):
+    with pytest.raises(errors.RunError, match="not the folder of a run"):
+        run_folder.read(str(tmp_path))
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(errors.RunError, match="is not JSON"):
+        run_folder.read(str(tmp_path))
+
+
+def test_only_whole_checkpoints_count(tmp_path):
+    for step in (5, 10):
+        (tmp_path / f"model.ckpt-{step}.index").touch()
+    (tmp_path / "model.ckpt-5.data-00000-of-00001").touch()
+    (tmp_path / "writing-model-15-1.index").touch()
+    assert saving.steps(str(tmp_path)) == [5]
+    saving.remove_unfinished(str(tmp_path))
+    assert not (tmp_path / "writing-model-15-1.index").exists()
+
+
+def test_best_checkpoint_is_remembered(tmp_path):
+    assert saving.best_step(str(tmp_path)) is None
+    saving.write_json(str(tmp_path / saving.BEST), {"step": 7})
+    assert saving.best_step(str(tmp_path)) == 7
+    assert json.loads((tmp_path / saving.BEST).read_text()) == {"step": 7}
