@@ -8,8 +8,12 @@ sigma, and the canonical order of combining marks.
 """
 
 import itertools
+import re
 
 from data import unicode14
+
+# In printable ASCII each mark is a word, and so is each run of letters and digits.
+_ASCII_WORD = re.compile(r"[0-9A-Za-z]+|[^0-9A-Za-z ]")
 
 # Characters that are kept when accents are stripped, yet change places with the marks
 # beside them under NFD: combining class not 0, category not Mn, or decomposed to such.
@@ -123,6 +127,12 @@ class BasicTokenizer:
           (in code points) that became `token[i]`, with the accents stripped from it.
           One source character may give several, which then share a span.
         """
+        if text.isascii() and text.isprintable():  # Most words; a tenth of the time.
+            lower = str.lower if self.do_lower_case else str
+            return [
+                (lower(match.group()), [(i, i + 1) for i in range(*match.span())])
+                for match in _ASCII_WORD.finditer(text)
+            ]
         if self.do_lower_case and "Σ" in text:
             text = self._with_final_sigmas(text)
         if self.strip_accents and not REORDERING.isdisjoint(text):

@@ -5,6 +5,8 @@ Hugging Face rows, plain {"question": …, "context": …}), gzipped or not. Off
 code points of the text as it stands in the file. No TensorFlow in here.
 """
 
+import contextlib
+import gc
 import gzip
 import json
 import re
@@ -61,10 +63,11 @@ def read(files):
         has a value of another type (with the path to it).
     """
     questions, version_2 = [], False
-    for path in files:
-        for item in _read_file(path):
-            questions.append(item.question)
-            version_2 = version_2 or item.version_2
+    with collector_paused():
+        for path in files:
+            for item in _read_file(path):
+                questions.append(item.question)
+                version_2 = version_2 or item.version_2
     if not questions:
         raise errors.InputError(f"{', '.join(map(str, files))}: no question in here")
     seen, repeated = set(), []
@@ -118,6 +121,21 @@ def locate(context, answer):
     pattern = r"\s+".join(map(re.escape, words))
     spans = [match.span() for match in re.finditer(pattern, context)]
     return min(spans, key=lambda span: abs(span[0] - wanted), default=None)
+
+
+@contextlib.contextmanager
+def collector_paused():
+    """Keeps the garbage collector from walking over many new objects without cycles.
+
+    It would take a third of the time.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Item(NamedTuple):

@@ -4,10 +4,10 @@ A context is tokenized once, whatever the number of its questions, and keeps the
 of every piece in the text. No TensorFlow in here.
 """
 
+import array
 import bisect
 import dataclasses
 import itertools
-import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -137,17 +137,17 @@ def build(dataset, tokenizer, settings, training):
         for number, (question, query) in enumerate(
             zip(dataset.questions, queries, strict=True)
         ):
-            ids, places = contexts.get(question.context)
+            ids, starts, ends = contexts.get(question.context)
             if not ids:
                 report.empty_context.append(question.id)
                 continue
             span = None
             if training and not question.is_impossible:
-                span = _target(question, places, report)
+                span = _target(question, starts, ends, report)
                 if span is None:
                     continue
             found = question.is_impossible or not training
-            head = [tokenizer.cls_id, *query, tokenizer.sep_id]
+            head = array.array("i", [tokenizer.cls_id, *query, tokenizer.sep_id])
             room = settings.max_seq_length - len(query) - _NUM_SPECIAL
             for start, length in spans(len(ids), room, settings.doc_stride):
                 first, last = _shift(span, start, length, len(head))
@@ -155,14 +155,16 @@ def build(dataset, tokenizer, settings, training):
                 if span and not last and settings.drop_windows_without_answer:
                     continue
                 rows.append((number, len(head), start, length, first, last))
+                segments = b"\0" * len(head) + b"\1" * (length + 1)
                 yield {
-                    "input_ids": [*head, *ids[start : start + length], head[-1]],
-                    "segment_ids": b"\0" * len(head) + b"\1" * (length + 1),
+                    "input_ids": head + ids[start : start + length] + head[-1:],
+                    "segment_ids": array.array("B", segments),
                 }
             if not found:
                 report.in_no_window.append(question.id)
 
-    columns = ragged.columns(examples(), ragged.TOKENS)
+    with squad.collector_paused():
+        columns = ragged.columns(examples(), ragged.TOKENS)
     table = np.array(rows, np.int32).reshape(-1, 6).T
     number, offset, start, length, first, last = np.ascontiguousarray(table)
     if training:
@@ -235,19 +237,22 @@ class _Contexts:
         self.numbers = {}
 
     def get(self, context):
-        """(ids, places): the pieces of a context, and the (start, end) of each."""
+        """(ids, starts, ends): arrays with an element for each piece."""
         number = self.numbers.get(context)
         if number is None:
             number = self.numbers[context] = len(self._tokenized)
-            self._tokenized.append(self._tokenizer.encode_with_offsets(context))
+            ids, places = self._tokenizer.encode_with_offsets(context)
+            flat = array.array("i", itertools.chain.from_iterable(places))
+            self._tokenized.append((array.array("i", ids), flat[::2], flat[1::2]))
         return self._tokenized[number]
 
     def pieces(self):
         """`ragged.Ragged` of int32 [_, 2]: the places of all contexts' pieces."""
-        every = [places for _, places in self._tokenized]
-        flat = itertools.chain.from_iterable(itertools.chain.from_iterable(every))
-        values = np.fromiter(flat, np.int32).reshape(-1, 2)
-        return ragged.Ragged(values, np.cumsum([0, *map(len, every)]))
+        offsets = np.cumsum([0] + [len(ids) for ids, _, _ in self._tokenized])
+        values = np.empty((offsets[-1], 2), np.int32)
+        for (_, starts, ends), start in zip(self._tokenized, offsets, strict=False):
+            values[start : start + len(starts)] = np.transpose([starts, ends])
+        return ragged.Ragged(values, offsets)
 
 
 def _queries(dataset, tokenizer, settings):
@@ -266,15 +271,15 @@ def _queries(dataset, tokenizer, settings):
     return queries
 
 
-def _target(question, places, report):
+def _target(question, starts, ends, report):
     """(first, last) piece of the answer, or None; notes what is unusual."""
     for answer in question.answers:
         found = squad.locate(question.context, answer)
         if found is None:
             continue
         # Every piece that shares a character with the answer.
-        first = bisect.bisect_right(places, found[0], key=operator.itemgetter(1))
-        last = bisect.bisect_left(places, found[1], key=operator.itemgetter(0)) - 1
+        first = bisect.bisect_right(ends, found[0])
+        last = bisect.bisect_left(starts, found[1]) - 1
         if first > last:
             continue
         if answer.start is not None and not _same_place(answer, found):
