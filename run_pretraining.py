@@ -4,12 +4,13 @@
         --input_file='records/*.tfrecord' --output_dir=out --do_train --do_eval
 """
 
+import dataclasses
 import os
 
 from absl import flags
 
 from data import errors as data_errors
-from data import pretraining
+from data import masking, next_token, outputs, pretraining, remasking, tokenization
 from modeling import config as config_lib
 from modeling import heads, losses
 from training import distribution, errors, loop, results, run_folder
@@ -41,6 +42,28 @@ flags.DEFINE_integer(
     20,
     "Masked LM predictions per sequence; must match data generation.",
 )
+flags.DEFINE_enum(
+    "masking",
+    "static",
+    ["static", "dynamic"],
+    "dynamic: draw other masks at every step, by the records' own rule, instead of "
+    "those in the records; needs --vocab_file.",
+)
+flags.DEFINE_string(
+    "vocab_file",
+    None,
+    "The vocabulary the records were made with; needed for --masking=dynamic, and "
+    "compared with the records' manifest where it is given.",
+)
+flags.DEFINE_bool(
+    "no_next_sentence", False, "Train the masked LM alone (the paper, section 5.1)."
+)
+flags.DEFINE_bool(
+    "left_to_right",
+    False,
+    "Attention to the left only, and every next token predicted instead of the masked "
+    "ones (the paper's ablation, section 5.1).",
+)
 flags.DEFINE_bool("do_train", False, "Whether to run training.")
 flags.DEFINE_bool("do_eval", False, "Whether to run eval on the dev set.")
 flags.DEFINE_integer("train_batch_size", 32, "Total batch size for training.")
@@ -55,6 +78,8 @@ def main(_):
         raise errors.RunError("at least one of --do_train and --do_eval must be given")
     strategy = training_flags.set_up(FLAGS)
     config = config_lib.BertConfig.from_file(FLAGS.bert_config_file)
+    if FLAGS.left_to_right:
+        config = dataclasses.replace(config, left_to_right=True)
     if FLAGS.max_seq_length > config.max_position_embeddings:
         raise errors.RunError(
             f"--max_seq_length={FLAGS.max_seq_length} is more than the "
@@ -101,15 +126,55 @@ def main(_):
             results.write(path, scores)
 
 
-def _stream(args, files, batch_size, training=False):
-    return pretraining.PretrainingStream(
-        pretraining.files(files),
+def _stream(pattern, batch_size, config, training=False):
+    files = pretraining.files(pattern)
+    manifests = outputs.find_manifests(files)
+    for path, (manifest, _) in manifests.items():
+        _check_vocabulary(path, manifest["vocabulary"], config)
+    stream = pretraining.PretrainingStream(
+        files,
         batch_size,
-        max_seq_length=args.max_seq_length,
-        max_predictions_per_seq=args.max_predictions_per_seq,
-        seed=args.seed,
+        max_seq_length=FLAGS.max_seq_length,
+        max_predictions_per_seq=FLAGS.max_predictions_per_seq,
+        seed=FLAGS.seed,
         shuffle=training,
         repeat=training,
+        new_masks=_new_masks(manifests) if training else None,
+    )
+    stream.check()
+    return next_token.NextTokenStream(stream) if FLAGS.left_to_right else stream
+
+
+def _check_vocabulary(path, vocabulary, config):
+    """Compares what a manifest says of the vocabulary with the run's own."""
+    if vocabulary["size"] > config.vocab_size:
+        raise errors.RunError(
+            f"{path} was made with a vocabulary of {vocabulary['size']} tokens; "
+            f"{FLAGS.bert_config_file} has vocab_size {config.vocab_size}"
+        )
+    if FLAGS.vocab_file:
+        tokenizer = tokenization.Tokenizer.from_file(FLAGS.vocab_file)
+        if tokenizer.vocab_hash() != vocabulary["sha256"]:
+            raise errors.RunError(
+                f"{path} was made with another vocabulary than --vocab_file="
+                f"{FLAGS.vocab_file}"
+            )
+
+
+def _new_masks(manifests):
+    """Returns how to draw masks at every step, by the rule that made the records."""
+    if FLAGS.masking == "static":
+        return None
+    if not FLAGS.vocab_file:
+        raise errors.RunError("--masking=dynamic needs --vocab_file")
+    tokenizer = tokenization.Tokenizer.from_file(FLAGS.vocab_file)
+    rule = {"max_predictions_per_seq": FLAGS.max_predictions_per_seq}
+    for manifest, _ in manifests.values():
+        rule = manifest["settings"]["masks"] | rule
+    return remasking.Remasking(
+        masking.Masking(**rule),
+        masking.Vocabulary.of(tokenizer.tokens),
+        (tokenizer.cls_id, tokenizer.sep_id),
     )
 
 
