@@ -54,19 +54,3 @@ class NextTokenStream:
     def dataset(self, first_step=0, rows=slice(None)):
         """As of `PretrainingStream`."""
         return self._stream.dataset(first_step, rows).map(features).prefetch(2)
-
-
-class NextTokenStream:
-    """A `pretraining.PretrainingStream` whose batches ask for each next token."""
-
-    def __init__(self, stream):
-        self._stream = stream
-        self.batch_size = stream.batch_size
-        self.describe = stream.describe
-
-    @property
-    def num_steps(self):
-        return self._stream.num_steps
-
-    def dataset(self, first_step=0, rows=None):
-        return self._stream.dataset(first_step, rows).map(features)
