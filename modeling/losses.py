@@ -128,7 +128,7 @@ def pretraining_objective(next_sentence=True):
 
     # The original's guard against a batch without masked positions; it shifts every
     # loss a little, so it is part of the numbers.
-    epsilon = {"masked_lm_loss": 1e-5, "next_sentence_loss": 0.0}
+    epsilon = {f"{name}_loss": 0.0 for name, _, _ in places} | {"masked_lm_loss": 1e-5}
     return _objective(losses, weights, scores, epsilon)
 
 
