@@ -243,7 +243,7 @@ def define_flags():
         "limit of a whole row.",
     )
     flags.DEFINE_integer(
-        "max_sequences_per_row", 8, "With --pack: sequences in a row.", lower_bound=1
+        "max_sequences_per_row", 16, "With --pack: sequences in a row.", lower_bound=1
     )
     flags.DEFINE_enum("compression", "", ["", "GZIP"], "How to compress the records.")
     flags.DEFINE_bool(

@@ -24,7 +24,7 @@ class Settings:
     short_seq_prob: float = 0.1
     next_sentence: bool = True
     pack: bool = False
-    max_sequences_per_row: int = 8
+    max_sequences_per_row: int = 16
     do_lower_case: bool = True
     compression: str = ""
     skip_undecodable: bool = False

@@ -117,16 +117,16 @@ class PretrainingStream:
 
     @functools.cached_property
     def shards(self):
-        """One `Shard` per file.
+        """One `Shard` per file; see `read_shards`."""
+        return read_shards(self.files)
 
-        Raises:
-          InputError: a file is cut short or is no TFRecord file, or all are empty.
-        """
-        manifests = outputs.find_manifests(self.files)
-        shards = [_shard(path, manifests.get(path)) for path in self.files]
-        if not any(shard.num_records for shard in shards):
-            raise errors.InputError(f"no record in {', '.join(self.files)}")
-        return shards
+    @property
+    def has_next_sentence(self):
+        """False where a manifest says that the records are no pairs of sentences."""
+        return all(
+            manifest["settings"]["next_sentence"]
+            for manifest, _ in outputs.find_manifests(self.files).values()
+        )
 
     @functools.cached_property
     def fields(self):
@@ -138,7 +138,7 @@ class PretrainingStream:
         fields = None
         for shard in self.shards:
             if shard.num_records:
-                of_shard = _fields(shard)
+                of_shard = read_fields(shard)
                 if fields not in (None, of_shard):
                     raise errors.InputError(
                         f"{shard.path}: its records differ in shape from those of "
@@ -348,6 +348,19 @@ class PretrainingStream:
         }
 
 
+def read_shards(paths):
+    """What record files hold: a `Shard` for each path.
+
+    Raises:
+      InputError: a file is cut short or is no TFRecord file, or all are empty.
+    """
+    manifests = outputs.find_manifests(paths)
+    shards = [_shard(path, manifests.get(path)) for path in paths]
+    if not any(shard.num_records for shard in shards):
+        raise errors.InputError(f"no record in {', '.join(paths)}")
+    return shards
+
+
 def _shard(path, manifest):
     """What a file holds, from its manifest where that fits the file."""
     remote = "://" in path
@@ -368,7 +381,7 @@ def _shard(path, manifest):
             ) from error
 
 
-def _fields(shard):
+def read_fields(shard):
     """The features of a file's first record: name -> `records.Field`."""
     dataset = tf.data.TFRecordDataset(shard.path, shard.compression).take(1)
     try:
