@@ -5,7 +5,6 @@ import pytest
 from hypothesis import strategies as st
 
 from data import tagging
-from data.tagging import Span
 
 TAGS = st.lists(
     st.sampled_from(["O"] + [f"{p}-{t}" for p in "BIES" for t in ("PER", "a-b", "X")])
@@ -31,7 +30,7 @@ TAGS = st.lists(
     ],
 )
 def test_spans(tags, spans):
-    assert tagging.spans(tags.split()) == [Span(*span) for span in spans]
+    assert tagging.spans(tags.split()) == [tagging.Span(*span) for span in spans]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,12 @@ def test_spans(tags, spans):
     ],
 )
 def test_each_scheme_writes_the_same_spans_its_way(scheme, tags):
-    entities = [Span(0, 2, "P"), Span(2, 3, "P"), Span(4, 5, "Q"), Span(5, 6, "P")]
+    entities = [
+        tagging.Span(0, 2, "P"),
+        tagging.Span(2, 3, "P"),
+        tagging.Span(4, 5, "Q"),
+        tagging.Span(5, 6, "P"),
+    ]
     assert tagging.tags(entities, 6, scheme) == tags.split()
     assert tagging.spans(tags.split()) == entities
 
