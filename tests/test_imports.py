@@ -16,7 +16,13 @@ SCRIPT_FOLDERS = ("demo", "benchmarks")
 
 # What of `data` may load TensorFlow when it is imported. The rest starts in a tenth of
 # a second and is cheap to fork.
-WITH_TENSORFLOW = {"batching", "in_graph_tokenization", "pretraining", "word_vectors"}
+WITH_TENSORFLOW = {
+    "batching",
+    "in_graph_tokenization",
+    "next_token",
+    "pretraining",
+    "word_vectors",
+}
 
 
 def files(*folders):
