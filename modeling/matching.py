@@ -61,9 +61,9 @@ class Report:
 
     def __str__(self):
         lines = [self.summary()]
-        lines += [f"  fresh, not in the file: {name}" for name in self.missing]
+        lines += [f"  not in the file: {name}" for name in self.missing]
         lines += [
-            f"  fresh, shape {list(theirs)} in the file and {list(ours)} here: {name}"
+            f"  not loaded, {list(theirs)} in the file and {list(ours)} here: {name}"
             for name, (theirs, ours) in self.differs.items()
         ]
         lines += [

@@ -1,0 +1,182 @@
+"""Batches of strings -> padded arrays, for notebooks; and which casing a folder has.
+
+    encoder = encoding.Encoder.from_folder("uncased_L-12_H-768_A-12")
+    features = encoder(["Is this so?", "No."], ["It is.", "Why?"])
+
+The scripts have readers of their own for each task's files; this is for strings that
+are already in memory.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from data import errors, tokenization
+
+
+class Encoder:
+    """Texts, or pairs of texts, to the features that the models take.
+
+    Args:
+      tokenizer: tokenization.Tokenizer.
+      max_length: rows are cut to this, [CLS] and [SEP] included.
+    """
+
+    def __init__(self, tokenizer: tokenization.Tokenizer, max_length: int = 512):
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str | os.PathLike,
+        do_lower_case: bool | None = None,
+        max_length: int = 512,
+        **options,
+    ) -> "Encoder":
+        """Opens the vocabulary beside a checkpoint.
+
+        Args:
+          folder: the original's, Hugging Face's or a run's; it holds vocab.txt.
+          do_lower_case: None to go by what the folder says, see `find_casing`.
+          max_length: as above.
+          **options: of tokenization.Tokenizer.
+
+        Raises:
+          InputError: there is no vocabulary, or it is none.
+        """
+        path = os.path.join(folder, "vocab.txt")
+        if not os.path.isfile(path):
+            raise errors.InputError(f"{folder} holds no vocab.txt")
+        tokens = tokenization.load_vocab(path)
+        if do_lower_case is None:
+            do_lower_case = find_casing(folder, tokens)
+        tokenizer = tokenization.Tokenizer(tokens, do_lower_case, **options)
+        return cls(tokenizer, max_length)
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        length: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Encodes a batch.
+
+        Args:
+          texts: B strings.
+          pairs: B second texts, or None. Of a pair that is too long, the longer text
+            loses tokens from its end, one by one, as in the original.
+          length: S; None for that of the longest row.
+
+        Returns:
+          `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
+        """
+        if isinstance(texts, str) or isinstance(pairs, str):
+            raise TypeError("expected a list of strings, found one string")
+        if pairs is not None and len(pairs) != len(texts):
+            raise ValueError(f"expected {len(texts)} second texts, found {len(pairs)}")
+        longest = min(length or self.max_length, self.max_length)
+        rows = [
+            self._row(text, None if pairs is None else pairs[i], longest)
+            for i, text in enumerate(texts)
+        ]
+        width = length or max((len(ids) for ids, _ in rows), default=0)
+        ids = np.full((len(rows), width), self.tokenizer.pad_id, np.int32)
+        mask, segments = np.zeros_like(ids), np.zeros_like(ids)
+        for i, (row, first) in enumerate(rows):
+            ids[i, : len(row)] = row
+            mask[i, : len(row)] = 1
+            segments[i, first : len(row)] = 1
+        return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+    def _row(self, text, pair, longest):
+        """The ids of a row and how many of them are of the first segment."""
+        cls_id, sep_id = self.tokenizer.cls_id, self.tokenizer.sep_id
+        first = self.tokenizer.encode(text)
+        if pair is None:
+            row = [cls_id, *first[: longest - 2], sep_id]
+            return row, len(row)
+        second = self.tokenizer.encode(pair)
+        room = longest - 3
+        while len(first) + len(second) > room:
+            # Of two of one length the second gives way.
+            (first if len(first) > len(second) else second).pop()
+        row = [cls_id, *first, sep_id, *second, sep_id]
+        return row, len(first) + 2
+
+
+def find_casing(folder: str | os.PathLike, tokens: Sequence[str]) -> bool:
+    """Whether the model in a folder wants its text lower-cased.
+
+    The first of these that says so decides: tokenizer_config.json (Hugging Face),
+    run.json (a run of this project), bert_config.json (a converted model), and the
+    vocabulary: one with capitals is cased.
+
+    Args:
+      folder: where these files are.
+      tokens: the vocabulary.
+    """
+    for name, keys in (
+        ("tokenizer_config.json", ("do_lower_case",)),
+        ("run.json", ("flags", "do_lower_case")),
+        ("bert_config.json", ("do_lower_case",)),
+    ):
+        path = os.path.join(folder, name)
+        if not os.path.isfile(path):
+            continue
+        try:
+            with open(path, encoding="utf-8") as file:
+                value = json.load(file)
+        except ValueError as error:
+            raise errors.InputError(f"{path} is not JSON: {error}") from None
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, bool):
+            return value
+    return _capitals(tokens) == 0
+
+
+def _capitals(tokens):
+    """Number of tokens with a capital, but for special ones such as [CLS] and <S>."""
+    return sum(t != t.lower() and not t.startswith(("[", "<")) for t in tokens)
+
+
+def check_agreement(
+    tokens: Sequence[str],
+    vocab_file: str,
+    do_lower_case: bool,
+    vocab_size: int,
+    config_file: str,
+) -> None:
+    """Compares a vocabulary with the configuration and the casing it is used with.
+
+    Args:
+      tokens: the vocabulary.
+      vocab_file: its path.
+      do_lower_case: the flag.
+      vocab_size: rows of the model's word table.
+      config_file: path of the configuration that says so.
+
+    Raises:
+      InputError: they do not go together; the sentence says what to change.
+    """
+    if len(tokens) > vocab_size:
+        raise errors.InputError(
+            f"{vocab_file} has {len(tokens)} tokens, but {config_file} a vocab_size of "
+            f"{vocab_size}; expected the vocabulary that the model was made with"
+        )
+    capitals = _capitals(tokens)
+    if do_lower_case and capitals > len(tokens) // 20:
+        raise errors.InputError(
+            f"--do_lower_case is true but {capitals} of the {len(tokens)} tokens of "
+            f"{vocab_file} have capitals, which would never be found; expected "
+            "--do_lower_case=False"
+        )
+    latin = sum(token[:1].isascii() and token[:1].isalpha() for token in tokens)
+    if not do_lower_case and not capitals and latin > 1000:
+        raise errors.InputError(
+            f"--do_lower_case is false but no token of {vocab_file} has a capital, so "
+            "every capitalised word would be unknown; expected --do_lower_case=True"
+        )
