@@ -7,6 +7,8 @@ is made: the exported graph needs no Python and no library but TensorFlow, and d
 depend on the Unicode version of any.
 """
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -29,11 +31,13 @@ class _CodePointTable:
     def __init__(self, codes, values):
         table = np.zeros(_NUM_CODE_POINTS, np.int32)
         table[codes] = values
-        pages, page_of = np.unique(
-            table.reshape(-1, self._PAGE), axis=0, return_inverse=True
-        )
-        self._pages = tf.constant(pages.reshape(-1))
-        self._page_of = tf.constant(page_of.reshape(-1).astype(np.int32))
+        pages = {}  # content -> number
+        page_of = [
+            pages.setdefault(page.tobytes(), len(pages))
+            for page in table.reshape(-1, self._PAGE)
+        ]
+        self._pages = tf.constant(np.frombuffer(b"".join(pages), np.int32))
+        self._page_of = tf.constant(page_of, tf.int32)
 
     def __call__(self, codes):
         page = tf.gather(self._page_of, codes // self._PAGE)
@@ -98,8 +102,7 @@ class InGraphTokenizer(tf.Module):
         )
 
     def _make_tables(self, basic):
-        every = range(_NUM_CODE_POINTS)
-        codes = [code for code in every if not normalization.is_untouched(code)]
+        codes = _touched_codes()
         self._replace = _Replacer(codes, basic.replacement)
         self._sigma = None
         if basic.do_lower_case:
@@ -232,6 +235,13 @@ class InGraphTokenizer(tf.Module):
         keys = (run * 256 + classes) * size + tf.range(size)
         order = tf.sort(keys) % tf.maximum(size, 1)
         return tf.gather(codes, order), tf.gather(rows, order)
+
+
+@functools.cache
+def _touched_codes():
+    """Code points that a rule may change, a list of int."""
+    every = range(_NUM_CODE_POINTS)
+    return [code for code in every if not normalization.is_untouched(code)]
 
 
 def _sigma_kind(basic, char):
