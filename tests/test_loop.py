@@ -1,5 +1,6 @@
 """A run's life in its folder: begin, stop, be killed, go on, end."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -333,26 +334,23 @@ def test_best_checkpoint_early_stopping_and_averages(tmp_path):
 
 
 def test_full_disk_keeps_the_checkpoint_before(tmp_path):
-    """A file system of 1 MB: the first checkpoints fit, then a foreign file grows."""
+    """A file system of 2 MB: the first checkpoints fit, then a foreign file grows."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)],
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)],
         capture_output=True,
     )
     if mounted.returncode:
         pytest.skip("needs the right to mount a tmpfs")
     try:
         options = ("save_checkpoints_steps=5", "keep_checkpoints=1", "sleep=0.05")
-        run = Run(disk, *options, num_steps=200)
-        wait_for(lambda: saving.steps(disk), run)
-        with open(disk / "foreign", "wb") as file:
-            try:
+        run = Run(disk, *options, "log_steps=1000", num_steps=200)
+        with open(disk / "foreign", "wb", buffering=0) as file:
+            wait_for(lambda: saving.steps(disk), run)
+            with contextlib.suppress(OSError):
                 while True:
                     file.write(b"\0" * 4096)
-                    file.flush()
-            except OSError:
-                pass
         code, said = run.finish()
         assert code == 1
         assert "could not be written" in said
@@ -360,7 +358,6 @@ def test_full_disk_keeps_the_checkpoint_before(tmp_path):
         step = saving.steps(disk)[-1]
         assert f"the one of step {step} is whole" in said
         assert checkpoint(disk, step)["global_step"] == step
-        os.remove(disk / "foreign")
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 

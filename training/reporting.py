@@ -10,6 +10,8 @@ import time
 import tensorflow as tf
 import tqdm
 
+from training import errors
+
 METRICS = "metrics.jsonl"
 
 
@@ -112,8 +114,14 @@ class Reporter:
         if self._jsonl:
             record = {"step": step, "kind": kind}
             record |= {name: float(value) for name, value in values.items()}
-            self._jsonl.write(json.dumps(record) + "\n")
-            self._jsonl.flush()
+            try:
+                self._jsonl.write(json.dumps(record) + "\n")
+                self._jsonl.flush()
+            except OSError as error:
+                raise errors.RunError(
+                    f"step {step} could not be logged to {self._jsonl.name} "
+                    f"({error.strerror}); the last checkpoint is whole"
+                ) from error
 
     def text(self, name, markdown):
         if self._chief:
