@@ -96,7 +96,7 @@ def main(_):
 
     def evaluate():
         files = FLAGS.eval_file or FLAGS.input_file
-        stream = _stream(FLAGS, files, FLAGS.eval_batch_size)
+        stream = _stream(FLAGS, files, FLAGS.eval_batch_size, config)
         limit = FLAGS.max_eval_steps
         return loop.evaluate(model, objective, stream, strategy, settings.xla, limit)
 
@@ -115,7 +115,9 @@ def main(_):
             free={"eval_file"},
             chief=distribution.is_chief(strategy),
         )
-        stream = _stream(FLAGS, FLAGS.input_file, FLAGS.train_batch_size, training=True)
+        stream = _stream(
+            FLAGS, FLAGS.input_file, FLAGS.train_batch_size, config, training=True
+        )
         loop.train(model, objective, stream, strategy, settings, evaluate)
     if FLAGS.do_eval:
         distribution.check_batch("eval_batch_size", FLAGS.eval_batch_size, strategy)
@@ -126,49 +128,49 @@ def main(_):
             results.write(path, scores)
 
 
-def _stream(pattern, batch_size, config, training=False):
+def _stream(args, pattern, batch_size, config, training=False):
     files = pretraining.files(pattern)
     manifests = outputs.find_manifests(files)
     for path, (manifest, _) in manifests.items():
-        _check_vocabulary(path, manifest["vocabulary"], config)
+        _check_vocabulary(args, path, manifest["vocabulary"], config)
     stream = pretraining.PretrainingStream(
         files,
         batch_size,
-        max_seq_length=FLAGS.max_seq_length,
-        max_predictions_per_seq=FLAGS.max_predictions_per_seq,
-        seed=FLAGS.seed,
+        max_seq_length=args.max_seq_length,
+        max_predictions_per_seq=args.max_predictions_per_seq,
+        seed=args.seed,
         shuffle=training,
         repeat=training,
-        new_masks=_new_masks(manifests) if training else None,
+        new_masks=_new_masks(args, manifests) if training else None,
     )
     stream.check()
-    return next_token.NextTokenStream(stream) if FLAGS.left_to_right else stream
+    return next_token.NextTokenStream(stream) if args.left_to_right else stream
 
 
-def _check_vocabulary(path, vocabulary, config):
+def _check_vocabulary(args, path, vocabulary, config):
     """Compares what a manifest says of the vocabulary with the run's own."""
     if vocabulary["size"] > config.vocab_size:
         raise errors.RunError(
             f"{path} was made with a vocabulary of {vocabulary['size']} tokens; "
-            f"{FLAGS.bert_config_file} has vocab_size {config.vocab_size}"
+            f"{args.bert_config_file} has vocab_size {config.vocab_size}"
         )
-    if FLAGS.vocab_file:
-        tokenizer = tokenization.Tokenizer.from_file(FLAGS.vocab_file)
+    if args.vocab_file:
+        tokenizer = tokenization.Tokenizer.from_file(args.vocab_file)
         if tokenizer.vocab_hash() != vocabulary["sha256"]:
             raise errors.RunError(
                 f"{path} was made with another vocabulary than --vocab_file="
-                f"{FLAGS.vocab_file}"
+                f"{args.vocab_file}"
             )
 
 
-def _new_masks(manifests):
+def _new_masks(args, manifests):
     """Returns how to draw masks at every step, by the rule that made the records."""
-    if FLAGS.masking == "static":
+    if args.masking == "static":
         return None
-    if not FLAGS.vocab_file:
+    if not args.vocab_file:
         raise errors.RunError("--masking=dynamic needs --vocab_file")
-    tokenizer = tokenization.Tokenizer.from_file(FLAGS.vocab_file)
-    rule = {"max_predictions_per_seq": FLAGS.max_predictions_per_seq}
+    tokenizer = tokenization.Tokenizer.from_file(args.vocab_file)
+    rule = {"max_predictions_per_seq": args.max_predictions_per_seq}
     for manifest, _ in manifests.values():
         rule = manifest["settings"]["masks"] | rule
     return remasking.Remasking(
