@@ -159,14 +159,13 @@ class Job:
         columns = ner.columns(data.rows, data.labels)
         if data.vectors is not None:
             columns["input_ids"] = _word_numbers(data.rows)
-        longest = max(self.args.max_seq_length, *columns["input_ids"].lengths)
-        coarse = self.settings.xla
+        longest = max(self.args.max_seq_length, columns["input_ids"].lengths.max())
         groups = buckets = (longest,)
         if self.args.length_buckets:
             # Which rows are in a batch does not depend on the hardware.
             groups = batching.length_buckets(longest)
             if not distribution.is_tpu(self.strategy):
-                buckets = batching.length_buckets(longest, coarse)
+                buckets = batching.length_buckets(longest, coarse=self.settings.xla)
         stream = batching.ExampleStream(
             columns,
             batch_size,
@@ -439,6 +438,8 @@ def _labels(args, sentences):
     """The tags: of the types given, of the training file, or of the run."""
     if args.labels or sentences:
         types = args.labels or ner.types(sentences)
+        if not types:
+            raise errors.RunError(f"--train_file={args.train_file}: all tags are O")
         return tuple(tagging.labels(types, args.tag_scheme))
     for folder in (args.output_dir, *_seed_folders(args)):
         if os.path.exists(os.path.join(folder, run_folder.NAME)):

@@ -25,7 +25,7 @@ def cached(folder, key, compute):
     path = os.path.join(folder, f"vectors-{digest[:16]}.npy")
     if not os.path.exists(path):
         os.makedirs(folder, exist_ok=True)
-        temporary = f"{path}.tmp"
+        temporary = f"{path}.tmp-{os.getpid()}"
         try:
             array = compute(
                 lambda shape, dtype: np.lib.format.open_memmap(

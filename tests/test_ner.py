@@ -80,6 +80,16 @@ def test_only_first_pieces_have_weight():
     assert set(ner.columns(rows)) == {"input_ids", "segment_ids"}
 
 
+def test_a_word_without_visible_characters_is_one_unknown_piece():
+    sentences = [sentence("john \u200b paris", "B-PER O B-LOC")]
+    labels = tagging.labels(["LOC", "PER"], "iob2")
+    word_labels = ner.label_ids(sentences, labels, "iob2", "file")
+    (row,) = ner.rows(ner.texts(sentences), TOKENIZER, 16, 8)
+    assert row.input_ids == [2, 41, 1, 46, 3]
+    scores = np.eye(len(labels))[word_labels]
+    assert ner.decode(scores, [[]], sentences, labels) == [["B-PER", "O", "B-LOC"]]
+
+
 def test_document_context_is_one_long_text_for_each_document():
     sentences = [
         sentence("the fox"),
