@@ -264,7 +264,7 @@ def test_stops_by_time_and_decays_by_time(tmp_path):
     assert "the 4 s of --train_seconds are used up" in said
     rates = [rate for _, rate in losses(tmp_path).values()]
     assert rates == sorted(rates, reverse=True)
-    assert rates[-1] < 0.3e-3  # of 1e-3: near the end of the time
+    assert rates[-1] < 0.5e-3  # of 1e-3: the time of the last call is all that is left
     code, said = train(tmp_path, *options, num_steps=100_000)
     assert code == 0
     assert "nothing to train" in said

@@ -162,24 +162,12 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
     profiler = profiling.Profiler(settings, chief)
     reporter.begin(progress.step)
     reporter.text("config", _as_table(settings, model.config))
-    started = time.perf_counter() - progress.seconds
+    started = None
+    fitting = 1  # the first call compiles
 
     with signals.watch() as watched, contextlib.closing(reporter):
         while not progress.complete(settings):
-            count = _steps_to_next_stop(progress.step, settings, profiler)
-            progress.seconds = time.perf_counter() - started
-            count, stop, progress.seconds = agree(
-                meter.fit(count), bool(watched.name), progress.seconds
-            )
-            if stop:
-                saver.save(progress.step, progress.extras())
-                saver.wait()
-                reporter.say(
-                    f"{watched.name or 'another worker was asked to stop'}: saved step "
-                    f"{progress.step}; start the same command again to go on"
-                )
-                raise errors.Interrupted(progress.step)
-
+            count = min(fitting, _steps_to_next_stop(progress.step, settings, profiler))
             profiler.before(progress.step)
             with meter.timing(progress.step) as timing:
                 done, values = step_function.run(
@@ -194,8 +182,12 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
             if loss_scale is None and not timing.finite:
                 _stop_at_broken_step(progress.step - 1, timing.rows[-1], stream, saver)
 
+            now = time.perf_counter()
+            started = started or now - progress.seconds  # compiling does not count
+            fitting, stop, progress.seconds = agree(
+                meter.fitting_steps(), bool(watched.name), now - started
+            )
             best = None
-            progress.seconds = time.perf_counter() - started
             finished = bool(progress.complete(settings))
             if evaluate and _due(progress.step, settings.eval_steps, finished):
                 with reporter.waiting("evaluating"):
@@ -205,9 +197,17 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
                     best = {"step": progress.step, "metrics": metrics}
                 # The evaluation may have been the last one that early stopping grants.
                 finished = bool(progress.complete(settings))
-            if best or _due(progress.step, settings.save_checkpoints_steps, finished):
+            due = _due(progress.step, settings.save_checkpoints_steps, finished)
+            if best or due or stop:
                 with reporter.waiting("saving a checkpoint"):
                     saver.save(progress.step, progress.extras(), best)
+            if stop and not finished:
+                saver.wait()
+                reporter.say(
+                    f"{watched.name or 'another worker was asked to stop'}: saved step "
+                    f"{progress.step}; start the same command again to go on"
+                )
+                raise errors.Interrupted(progress.step)
         with reporter.waiting("saving the last checkpoint"):
             saver.wait()
         reporter.say(f"{settings.output_dir}: {progress.complete(settings)}")
@@ -275,11 +275,11 @@ def _position(progress, settings):
 def _agreement(strategy, chief):
     """Returns a function by which all workers take the same decisions.
 
-    It maps (count, stop, seconds) to the chief's count and seconds, and to whether
-    any worker wants to stop. Workers that disagreed would wait for each other forever.
+    It maps (steps, stop, seconds) to the chief's steps and seconds, and to whether any
+    worker wants to stop. Workers that disagreed would wait for each other forever.
     """
     if not distribution.is_multi_worker(strategy):
-        return lambda count, stop, seconds: (count, stop, seconds)
+        return lambda steps, stop, seconds: (steps, stop, seconds)
     local = strategy.extended._num_devices_per_worker
 
     @tf.function

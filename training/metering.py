@@ -43,12 +43,11 @@ class Meter:
         self._norms_at = time.perf_counter()
         self._peak = None
 
-    def fit(self, count):
-        """Returns how many of `count` steps the next call should run."""
+    def fitting_steps(self):
+        """Returns how many steps the next call should cover at most."""
         if self._seconds_per_step is None or self._norms_due():
             return 1
-        fitting = round(SECONDS_PER_CALL / self._seconds_per_step)
-        return max(1, min(count, fitting))
+        return max(1, round(SECONDS_PER_CALL / self._seconds_per_step))
 
     def _norms_due(self):
         return (
