@@ -3,10 +3,10 @@
     python -m benchmarks.squad --input_file=dev-v1.1.json --vocab_file=bert/vocab.txt
 
 Ours, on one thread: read, tokenized and cut into windows, with offsets, by a tokenizer
-that has seen nothing before; then the same from the cache on disk, then decoded from random
-logits. Theirs, on all threads: each question with its context, truncation and stride as
-in their question-answering example, with offsets. By turns in one process; the median
-of --repeats.
+that has seen nothing before; then the same from the cache on disk, then decoded from
+random logits. Theirs, on all threads: each question with its context, truncation and
+stride as in their question-answering example, with offsets. By turns in one process;
+the median of --repeats.
 """
 
 import os
@@ -33,9 +33,9 @@ flags.DEFINE_string("vocab_file", None, "An uncased vocabulary.", required=True)
 flags.DEFINE_integer("repeats", 5, "How often each is timed.")
 
 
-def ours(folder=None):
-    dataset = squad.read([FLAGS.input_file])
-    tokenizer = tokenization.Tokenizer.from_file(FLAGS.vocab_file)
+def ours(input_file, vocab_file, folder=None):
+    dataset = squad.read([input_file])
+    tokenizer = tokenization.Tokenizer.from_file(vocab_file)
     vocabulary = tokenizer.vocab_hash().encode()
     settings = squad_windows.Settings()
     windows, _ = squad_cache.build(
@@ -44,10 +44,10 @@ def ours(folder=None):
     return dataset, windows
 
 
-def theirs():
-    dataset = squad.read([FLAGS.input_file])
+def theirs(input_file, vocab_file):
+    dataset = squad.read([input_file])
     settings = squad_windows.Settings()
-    tokenizer = tokenizers.BertWordPieceTokenizer(FLAGS.vocab_file)
+    tokenizer = tokenizers.BertWordPieceTokenizer(vocab_file)
     tokenizer.enable_truncation(
         settings.max_seq_length, settings.doc_stride, strategy="only_second"
     )
@@ -67,7 +67,8 @@ def decode(dataset, windows):
 
 
 def main(_):
-    dataset, windows = ours()
+    files = FLAGS.input_file, FLAGS.vocab_file
+    dataset, windows = ours(*files)
     num_questions = len(dataset.questions)
     contexts = len(windows.pieces.offsets) - 1
     print(
@@ -76,11 +77,11 @@ def main(_):
         f"{os.getloadavg()[0]:.1f}"
     )
     with tempfile.TemporaryDirectory() as folder:
-        ours(folder)
+        ours(*files, folder)
         works = {
-            "ours, 1 thread": ours,
-            "Hugging Face, all threads": theirs,
-            "ours, from the cache": lambda: ours(folder),
+            "ours, 1 thread": lambda: ours(*files),
+            "Hugging Face, all threads": lambda: theirs(*files),
+            "ours, from the cache": lambda: ours(*files, folder),
             "decoding, 1 thread": decode(dataset, windows),
         }
         wall, cpu = ({name: [] for name in works} for _ in range(2))
