@@ -51,7 +51,8 @@ def write_weights(
         }
         places.append((name, transpose))
         offset += size
-    text = json.dumps(header).encode()
+    # Without spaces, as its own library writes it: equal models are equal files.
+    text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     temporary = f"{path}.tmp"
     with open(temporary, "wb") as file:

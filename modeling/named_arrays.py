@@ -46,8 +46,13 @@ class Checkpoint(collections.abc.Mapping):
         self.shapes = {name: stored.shape for name, stored in places.items()}
         self._places = places
         self._get = get
+        self._changed = {}
 
     def __getitem__(self, name):
+        if name not in self.shapes:
+            raise KeyError(name)
+        if name in self._changed:
+            return self._changed[name]
         stored = self._places[name]
         try:
             array = self._get(stored.name)
@@ -57,6 +62,9 @@ class Checkpoint(collections.abc.Mapping):
         except DAMAGE as error:
             raise damaged(self.path, f"{name} cannot be read", error) from error
 
+    def __contains__(self, name):
+        return name in self.shapes
+
     def __iter__(self):
         return iter(self.shapes)
 
@@ -65,18 +73,15 @@ class Checkpoint(collections.abc.Mapping):
 
     def replaced(self, changes: dict[str, np.ndarray | None]) -> "Checkpoint":
         """This checkpoint with other, more or (for None) fewer arrays."""
-        kept = {n: s for n, s in self._places.items() if n not in changes}
-        new = {n: a for n, a in changes.items() if a is not None}
-        places = kept | {n: Stored(f"new {n}", a.shape) for n, a in new.items()}
-        # Names in the original's order of the file, so that what is written is too.
-        order = [name for name in self._places if name in places]
-        order += [name for name in places if name not in self._places]
-
-        def get(stored):
-            name = stored.removeprefix("new ")
-            return new[name] if stored.startswith("new ") else self._get(stored)
-
-        return Checkpoint(self.path, self.kind, {n: places[n] for n in order}, get)
+        result = Checkpoint(self.path, self.kind, self._places, self._get)
+        result._changed = {n: a for n, a in changes.items() if a is not None}
+        result.shapes = {
+            name: shape
+            for name, shape in self.shapes.items()
+            if name in result._changed or name not in changes
+        } | {name: array.shape for name, array in result._changed.items()}
+        result._changed = self._changed | result._changed
+        return result
 
 
 # What the readers of the various files raise when one is damaged.

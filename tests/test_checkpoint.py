@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-import toy
 
 from modeling import bert, checkpoint, heads, hugging_face
 from modeling import config as config_lib
+from tests import toy
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import toy
 
 from modeling import checkpoint, heads, losses
 from modeling import config as config_lib
+from tests import toy
 
 OBJECTIVES = {
     "pretraining": losses.pretraining_objective(),

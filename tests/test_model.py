@@ -8,10 +8,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import toy
 
 from modeling import bert, checkpoint, heads, layers, losses
 from modeling import config as config_lib
+from tests import toy
 
 CONFIGS = pathlib.Path(bert.__file__).parent / "configs"
 

@@ -1,0 +1,248 @@
+"""The command, from files to files: exact round trips, and mistakes as sentences."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tokenizers
+
+from data import tokenization
+from modeling import checkpoint, heads, hugging_face_folder, pretrained
+from tests import drive, toy
+
+TASKS = {
+    "pretraining": "BertForPreTraining",
+    "masked_lm": "BertForMaskedLM",
+    "classifier": "BertForSequenceClassification",
+    "squad": "BertForQuestionAnswering",
+    "ner": "BertForTokenClassification",
+    "multiple_choice": "BertForMultipleChoice",
+}
+MAKE = {name: make for name, (make, _) in toy.TASKS.items()}
+MAKE |= {"squad": MAKE["span"], "ner": MAKE["tagger"]}
+ENCODER = 23  # variables of the toy's encoder
+
+
+def original(folder, task, vocab_file, seed=0, **changes):
+    """A folder of the original's files of a random toy of a task."""
+    folder.mkdir()
+    model = MAKE[task](toy.CONFIG)
+    rng = np.random.default_rng(seed)
+    arrays = {
+        v.path: rng.normal(size=v.shape).astype(np.float32) for v in model.variables
+    }
+    checkpoint.save(folder / "bert_model.ckpt", arrays | changes)
+    toy.CONFIG.to_file(folder / "bert_config.json")
+    (folder / "vocab.txt").write_bytes(pathlib.Path(vocab_file).read_bytes())
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory, v50_file):
+    """Runs all commands of this file in one process; (folder, {name: message})."""
+    folder = tmp_path_factory.mktemp("convert")
+    commands = {}
+
+    def convert(name, source, target, to, *more):
+        commands[name] = [
+            "convert_checkpoint.py",
+            f"--input={folder / source}",
+            f"--output={folder / target}",
+            f"--to={to}",
+            *more,
+        ]
+
+    for task in TASKS:
+        slots = {"global_step": np.int64(3)}
+        original(folder / task, task, v50_file, **slots)
+        convert(f"{task} out", task, f"{task}-hf", "huggingface", f"--task={task}")
+        convert(f"{task} back", f"{task}-hf", f"{task}-back", "original")
+        convert(f"{task} again", f"{task}-back", f"{task}-hf2", "huggingface",
+                f"--task={task}")  # fmt: skip
+        convert(f"{task} keras", f"{task}-hf", f"{task}.keras", "keras")
+        convert(f"{task} from keras", f"{task}.keras", f"{task}-k", "original")
+    convert("weights", "pretraining", "w/model.weights.h5", "keras")
+    report = f"--report={folder / 'report.json'}"
+    convert(
+        "encoder", "pretraining", "encoder", "huggingface", "--task=encoder", report
+    )
+
+    (folder / "new.txt").write_text("foxing\nparisian\n", encoding="utf-8")
+    (folder / "keep.txt").write_text("the\nfox\nparis\nin\n", encoding="utf-8")
+    (folder / "two words.txt").write_text("fox\ntop-dog\n", encoding="utf-8")
+    add = f"--add_tokens={folder / 'new.txt'}"
+    convert("surgery", "pretraining", "grown", "original", add, "--grow_positions=24")
+    convert("prune", "pretraining", "pruned", "huggingface",
+            f"--prune_vocab={folder / 'keep.txt'}")  # fmt: skip
+    (folder / "run").mkdir()
+    for step in (2, 10, 9):
+        original(folder / f"step{step}", "pretraining", v50_file, step)
+        arrays = checkpoint.read(folder / f"step{step}")
+        checkpoint.save(folder / "run" / f"model.ckpt-{step}", dict(arrays))
+    toy.CONFIG.to_file(folder / "run" / "bert_config.json")
+    convert("mean", "run", "mean", "original", "--average_last=2")
+
+    convert("no such input", "nowhere", "x", "original")
+    convert("no such head", "pretraining", "x", "original", "--task=classifier")
+    convert("not enough", "run", "x", "original", "--average_last=4")
+    convert("there already", "pretraining", "pretraining", "original")
+    convert("no name", "pretraining", "x", "keras")
+    convert("no vocabulary", "run/model.ckpt-9", "x", "original", add)
+    convert("never found", "pretraining", "x", "original",
+            f"--add_tokens={folder / 'two words.txt'}")  # fmt: skip
+    results = drive.run(*commands.values())
+    messages = {
+        name: (code, text) for name, (code, text) in zip(commands, results, strict=True)
+    }
+    return folder, messages
+
+
+def arrays_of(path):
+    return {n: a for n, a in checkpoint.read(path).items() if n != "global_step"}
+
+
+def assert_equal(ours, theirs):
+    assert set(ours) == set(theirs)
+    for name, array in theirs.items():
+        assert ours[name].dtype == array.dtype
+        np.testing.assert_array_equal(ours[name], array)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_there_and_back_is_bit_equal(work, task):
+    folder, messages = work
+    for step in ("out", "back", "again", "keras", "from keras"):
+        assert messages[f"{task} {step}"] == (0, "")
+    whole = arrays_of(folder / task)
+    assert_equal(arrays_of(folder / f"{task}-back"), whole)
+    assert_equal(arrays_of(folder / f"{task}-k"), whole)
+    first, second = (
+        (folder / f"{task}-{end}/model.safetensors").read_bytes()
+        for end in ("hf", "hf2")
+    )
+    assert first == second
+    vocabularies = {
+        (folder / f"{task}{end}" / "vocab.txt").read_bytes()
+        for end in ("", "-hf", "-back", "-hf2")
+    }
+    assert len(vocabularies) == 1
+
+
+@pytest.mark.parametrize("task, architecture", TASKS.items())
+def test_config_says_what_it_is_and_keeps_the_numbers(work, task, architecture):
+    folder, _ = work
+    config = json.loads((folder / f"{task}-hf/config.json").read_text())
+    assert config["architectures"] == [architecture]
+    assert config["hidden_act"] == "gelu_new"
+    assert config["vocab_size"] == 50
+    back = json.loads((folder / f"{task}-back/bert_config.json").read_text())
+    assert back["hidden_act"] == "gelu"
+    # Opened without being told the task, it gives the same numbers.
+    ours = MAKE[task](toy.CONFIG)
+    checkpoint.load(ours, folder / task)
+    theirs, _ = pretrained.open_model(folder / f"{task}-hf")
+    assert type(theirs) is type(ours)
+    features = toy.features(task)
+    for name, logits in ours(features).items():
+        np.testing.assert_array_equal(logits, theirs(features)[name])
+    saved = keras.models.load_model(folder / f"{task}.keras")
+    assert type(saved) is type(ours)
+
+
+@pytest.mark.parametrize("architecture", TASKS.values())
+def test_hugging_faces_own_files_are_written_byte_for_byte(
+    shared, architecture, tmp_path
+):
+    folder = shared / "goldens/hf_tiny" / architecture
+    found = checkpoint.read(folder)
+    hugging_face_folder.write_weights(tmp_path / "model.safetensors", found)
+    assert (tmp_path / "model.safetensors").read_bytes() == (
+        folder / "model.safetensors"
+    ).read_bytes()
+
+
+def test_the_tokenizer_written_cuts_as_ours(work):
+    folder, _ = work
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "masked_lm-hf/tokenizer.json"))
+    ours = tokenization.Tokenizer.from_file(folder / "masked_lm/vocab.txt")
+    for text in ("The Cafés' unaffable dog jumped, 我爱北京!", "b" * 200, "b" * 201):
+        expected = [ours.cls_id, *ours.encode(text), ours.sep_id]
+        assert theirs.encode(text).ids == expected
+    pair = theirs.encode("the dog", "the fox")
+    assert pair.tokens == "[CLS] the dog [SEP] the fox [SEP]".split()
+    assert pair.type_ids == [0, 0, 0, 0, 1, 1, 1]
+    settings = json.loads((folder / "masked_lm-hf/tokenizer_config.json").read_text())
+    assert settings["do_lower_case"] is True
+    assert settings["max_input_chars_per_word"] == 200
+
+
+def test_an_encoder_alone_has_names_without_a_prefix(work):
+    folder, _ = work
+    with (folder / "encoder/model.safetensors").open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    assert "embeddings.word_embeddings.weight" in header
+    assert len(header) == ENCODER + 1
+    report = json.loads((folder / "report.json").read_text())
+    assert len(report["loaded"]) == ENCODER
+    assert report["skipped"]["global_step"] == "optimizer state"
+    assert report["skipped"]["cls/predictions/output_bias"] == "not in this model"
+
+
+def test_weights_for_keras(work):
+    folder, _ = work
+    model = heads.PretrainingModel(toy.CONFIG)
+    model.load_weights(folder / "w/model.weights.h5")
+    assert_equal(checkpoint.weights(model), arrays_of(folder / "pretraining"))
+
+
+def test_words_added_and_positions_grown(work, v50_file):
+    folder, _ = work
+    old, new = arrays_of(folder / "pretraining"), arrays_of(folder / "grown")
+    tokens = tokenization.load_vocab(folder / "grown/vocab.txt")
+    assert tokens == [*tokenization.load_vocab(v50_file), "foxing", "parisian"]
+    name = "bert/embeddings/word_embeddings"
+    assert new[name].shape == (52, 4)
+    np.testing.assert_array_equal(new[name][:50], old[name])
+    # "foxing" and "parisian" were unknown words: one piece, [UNK].
+    np.testing.assert_array_equal(new[name][50:], old[name][[1, 1]])
+    model, report = pretrained.open_model(folder / "grown")
+    assert report.missing == ()
+    assert model.config.vocab_size == 52
+    assert model.config.max_position_embeddings == 24
+
+
+def test_a_pruned_vocabulary(work):
+    folder, _ = work
+    tokens = tokenization.load_vocab(folder / "pruned/vocab.txt")
+    assert tokens == "[PAD] [UNK] [CLS] [SEP] [MASK] the fox in paris".split()
+    model, _ = pretrained.open_model(folder / "pruned")
+    assert model.config.vocab_size == 9
+
+
+def test_the_mean_of_the_last_two(work):
+    folder, _ = work
+    name = "bert/pooler/dense/kernel"
+    nine, ten = (arrays_of(folder / f"step{step}")[name] for step in (9, 10))
+    mean = np.mean([nine, ten], axis=0, dtype=np.float64).astype(np.float32)
+    np.testing.assert_array_equal(arrays_of(folder / "mean")[name], mean)
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("no such input", ["no checkpoint", "nowhere"]),
+        ("no such head", ["no output_weights", "--task=classifier"]),
+        ("not enough", ["--average_last=4", "3 checkpoints"]),
+        ("there already", ["bert_model.ckpt.index is there already", "--output"]),
+        ("no name", [".keras or .weights.h5"]),
+        ("no vocabulary", ["--add_tokens needs the vocabulary", "--vocab_file"]),
+        ("never found", ["two words.txt, word 2", '"top-dog"', "['top', '-', 'dog']"]),
+    ],
+)
+def test_a_mistake_is_one_sentence(work, name, words):
+    _, messages = work
+    code, text = messages[name]
+    assert code == 1
+    for word in words:
+        assert word in text

@@ -1,0 +1,99 @@
+"""Strings to arrays, and what a folder says about its casing."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from data import encoding, errors, tokenization
+from tests import conftest
+
+CLS, SEP = 2, 3
+
+
+@pytest.fixture
+def encoder():
+    return encoding.Encoder(tokenization.Tokenizer(conftest.V50), max_length=10)
+
+
+def test_rows_of_texts_are_padded_to_the_longest(encoder):
+    features = encoder(["The fox jumps.", "hello"])
+    assert features["input_ids"].tolist() == [
+        [CLS, 5, 8, 9, 10, 24, SEP],
+        [CLS, 19, SEP, 0, 0, 0, 0],
+    ]
+    assert features["input_mask"].sum(axis=1).tolist() == [7, 3]
+    assert not features["segment_ids"].any()
+    assert {array.dtype for array in features.values()} == {np.dtype(np.int32)}
+
+
+def test_pairs_have_two_segments(encoder):
+    features = encoder(["the dog"], ["a b c"], length=9)
+    assert features["input_ids"].tolist() == [[CLS, 5, 14, SEP, 21, 22, 23, SEP, 0]]
+    assert features["segment_ids"].tolist() == [[0, 0, 0, 0, 1, 1, 1, 1, 0]]
+
+
+def test_what_is_too_long_is_cut_as_in_the_original(encoder):
+    features = encoder(["a b c a b c a b c a b c"])
+    assert features["input_ids"].shape == (1, 10)
+    assert features["input_ids"][0, -1] == SEP
+    # 7 tokens of text: of two of one length the second gives way.
+    features = encoder(["a a a a a a"], ["b b b b b b"])
+    assert features["input_ids"][0].tolist() == [CLS] + [21] * 4 + [SEP] + [22] * 3 + [
+        SEP
+    ]
+
+
+def test_one_string_is_a_mistake(encoder):
+    with pytest.raises(TypeError, match="list of strings"):
+        encoder("hello")
+    with pytest.raises(ValueError, match="expected 2 second texts, found 1"):
+        encoder(["a", "b"], ["c"])
+
+
+def test_no_texts_are_no_rows(encoder):
+    assert encoder([])["input_ids"].shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "name, content, expected",
+    [
+        ("tokenizer_config.json", {"do_lower_case": False}, False),
+        ("run.json", {"flags": {"do_lower_case": False}}, False),
+        ("bert_config.json", {"do_lower_case": False}, False),
+        ("bert_config.json", {"vocab_size": 50}, True),
+        ("run.json", {"flags": None}, True),
+    ],
+)
+def test_a_folder_says_its_casing(tmp_path, v50_file, name, content, expected):
+    (tmp_path / "vocab.txt").write_bytes(pathlib.Path(v50_file).read_bytes())
+    (tmp_path / name).write_text(json.dumps(content))
+    encoder = encoding.Encoder.from_folder(tmp_path)
+    ids = encoder(["The"])["input_ids"]
+    assert ids.tolist() == [[CLS, 5 if expected else 1, SEP]]
+    assert encoding.Encoder.from_folder(tmp_path, do_lower_case=True)(["The"])[
+        "input_ids"
+    ].tolist() == [[CLS, 5, SEP]]
+
+
+def test_without_a_word_the_vocabulary_decides(shared):
+    for name, lower in (("uncased", True), ("cased", False), ("chinese", True)):
+        tokens = tokenization.load_vocab(shared / f"data/vocabs/bert-base-{name}.txt")
+        assert encoding.find_casing("/nowhere", tokens) is lower
+        encoding.check_agreement(tokens, "v", lower, len(tokens), "c")
+        with pytest.raises(errors.InputError, match=f"--do_lower_case={lower}"):
+            encoding.check_agreement(tokens, "v", not lower, len(tokens), "c")
+
+
+def test_a_vocabulary_larger_than_the_model():
+    with pytest.raises(errors.InputError, match="v.txt has 50 .* c.json a .* of 49"):
+        encoding.check_agreement(conftest.V50, "v.txt", True, 49, "c.json")
+    # Padded tables have more rows; a language without capitals has no casing.
+    encoding.check_agreement(conftest.V50, "v.txt", True, 56, "c.json")
+    encoding.check_agreement(conftest.V50, "v.txt", False, 50, "c.json")
+
+
+def test_a_folder_without_a_vocabulary(tmp_path):
+    with pytest.raises(errors.InputError, match="no vocab.txt"):
+        encoding.Encoder.from_folder(tmp_path)
