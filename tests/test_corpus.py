@@ -1,0 +1,289 @@
+"""Dumps and other texts -> sentences: what stays, what goes, and what stops the run."""
+
+import bz2
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from data import corpus, errors, outputs, sources, wikitext
+
+PAGE = """Rome ({{lang|it|Roma}}; {{IPA|it|ˈroːma}}) is a '''[[city]]''' in
+[[Italy|the ''Italian'' Republic]].<ref name="a">A {{cite|x=1}} note.</ref> It has
+{{convert|12|km|mi}} of walls<!-- hidden
+--> &amp; many {{nowrap|old stones}}.<ref name="a" /> See [http://x.org the site].
+
+[[File:Rome.jpg|thumb|A picture. With [[link]]s.]]
+{{Infobox
+| name = {{nested|Rome}}
+| text = This is no passage. Not at all.
+}}
+== History ==
+* A list item, with a sentence. And another.
+# A numbered one. Too.
+: An indented one. Too.
+{| class="wikitable"
+|-
+| A cell. || {|
+| Inner cell. It is inside.
+|}
+|}
+It grew.<br />Then it fell {{cn|date=May}}, they say. <math>x_1</math>
+
+{{unclosed
+The rest of a broken template. It has sentences. [[Category:Cities]]
+"""
+
+
+def _texts(paths):
+    """The lines of documents: list of lists of str."""
+    documents = []
+    for path in paths:
+        with open(path, encoding="utf-8") as stream:
+            texts = stream.read().split("\n\n")
+        documents += [text.split("\n") for text in texts if text]
+    return documents
+
+
+def _create(folder, paths, shards=1, workers=1, heldout=False, **settings):
+    output = [str(folder / f"out-{i}.txt") for i in range(shards)]
+    writer = corpus.Writer(num_shards=shards, **settings)
+    held = str(folder / "held.txt") if heldout else None
+    counts = corpus.create([str(path) for path in paths], output, writer, held, workers)
+    return output, counts
+
+
+def test_passages_of_a_page():
+    assert wikitext.passages(PAGE) == [
+        "Rome (Roma) is a city in the Italian Republic. It has 12 km of walls & many "
+        "old stones. See the site.",
+        "It grew. Then it fell, they say.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "redirect", "disambiguation"),
+    [
+        ("#REDIRECT [[Rome]]", True, False),
+        ("#пренасочване [[Рим]]", True, False),
+        ("'''Rome''' may be:\n* [[Rome]]\n{{disambiguation|geo}}", False, True),
+        ("'''Rom''' {{Begriffsklärung}}", False, True),
+        ("# [[Rome]] is first. A list begins the page.", False, False),
+        (PAGE, False, False),
+    ],
+)
+def test_pages_without_passages(text, redirect, disambiguation):
+    assert wikitext.is_redirect(text) == redirect
+    assert wikitext.is_disambiguation(text) == disambiguation
+
+
+def test_removed_markup_leaves_no_traces():
+    assert wikitext.clean("Rome ( ; , ) , a  city ( ; old) .") == "Rome, a city (old)."
+    assert wikitext.clean("born in Rome (Latin: ; )  !") == "born in Rome (Latin)!"
+
+
+DUMPS = {
+    "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2": dict(
+        read=206, redirect=100, disambiguation=8, written=97
+    ),
+    "bgwiki-latest-pages-articles-shortened.xml.bz2": dict(read=3, written=1),
+    "enwiki-table-markup.xml.bz2": dict(read=5, written=5),
+}
+
+
+@pytest.mark.parametrize("name", DUMPS)
+def test_genuine_dumps(shared, tmp_path, name):
+    paths, counts = _create(tmp_path, [shared / "data" / "wikipedia" / name])
+    assert counts.items() >= DUMPS[name].items()
+    documents = _texts(paths)
+    assert len(documents) == counts["written"]
+    text = "\n".join(line for lines in documents for line in lines)
+    for mark in ("{{", "}}", "[[", "]]", "<ref", "|-", "{|", "|}", "''", "\x00"):
+        assert mark not in text
+    if name.startswith("bg"):
+        assert documents[0][0].startswith("Григорианският календар (понякога наричан")
+    if "table" in name:
+        with bz2.open(shared / "data" / "wikipedia" / name, "rt") as stream:
+            cells = re.findall(
+                r"^\|(?![-}|])\s*([^\n|\[\]{}=]{12,})$", stream.read(), re.M
+            )
+        assert len(cells) > 20
+        assert not [cell for cell in cells if cell.strip() in text.split("\n")]
+
+
+def _page(title, text, ns=0):
+    text = text.replace("&", "&amp;").replace("<", "&lt;")
+    return (
+        f"  <page>\n    <title>{title}</title>\n    <ns>{ns}</ns>\n    <revision>\n"
+        f"      <text>{text}</text>\n    </revision>\n  </page>\n"
+    )
+
+
+HEAD = (
+    '<mediawiki xml:lang="de">\n<siteinfo><namespaces><namespace key="6" case="x">Datei'
+    '</namespace><namespace key="0" case="x" /></namespaces></siteinfo>\n'
+)
+PAGES = [
+    _page("A", "Ein Satz mit Dr. Vogel. [[Datei:X.jpg|Ein Bild. Klein.]] Noch einer."),
+    _page("Diskussion:A", "Das ist kein Artikel. Nein.", ns=1),
+    _page("B", "Das Wetter ist heute schön. Morgen regnet es."),
+]
+DUMP = HEAD + "".join(PAGES) + "</mediawiki>\n"
+GERMAN = [
+    ["Ein Satz mit Dr. Vogel.", "Noch einer."],
+    ["Das Wetter ist heute schön.", "Morgen regnet es."],
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.xml", DUMP.encode()),
+        ("b.xml.gz", gzip.compress(DUMP.encode())),
+        # Streams of a multi-stream dump end anywhere between pages.
+        ("c.xml.bz2", b"".join(bz2.compress(x.encode()) for x in DUMP.split("\n\n"))),
+        (
+            "d.bz2",
+            bz2.compress(DUMP[:300].encode()) + bz2.compress(DUMP[300:].encode()),
+        ),
+        ("e.xml", DUMP.encode("utf-16")),
+        (
+            "f.xml",
+            ('<?xml version="1.0" encoding="latin-1"?>' + DUMP).encode("latin-1"),
+        ),
+        ("g.xml", DUMP.replace("\n", "\r\n").encode("utf-8-sig")),
+    ],
+)
+def test_dumps_in_any_wrapping(tmp_path, monkeypatch, name, data):
+    (tmp_path / name).write_bytes(data)
+    for size in (1 << 20, 64):
+        monkeypatch.setattr(sources, "BLOCK_BYTES", size)
+        paths, counts = _create(tmp_path, [tmp_path / name])
+        assert _texts(paths) == GERMAN
+        assert counts["other namespace"] == 1
+
+
+def test_doc_elements(tmp_path):
+    text = """<doc id="1" url="u" title="A &amp; B">
+A &amp; B
+
+History and other things.
+The first long sentence of the first article is here. It has &lt;br&gt; a friend.
+
+</doc>
+<doc id="2" url="u" title="C">
+C
+
+This second article has but one sentence, and it is long enough.
+</doc>
+"""
+    (tmp_path / "wiki_00").write_text(text, encoding="utf-8")
+    paths, _ = _create(tmp_path, [tmp_path / "wiki_00"])
+    assert _texts(paths) == [
+        [
+            "The first long sentence of the first article is here.",
+            "It has a friend.",
+        ],
+        ["This second article has but one sentence, and it is long enough."],
+    ]
+
+
+def test_json_lines_and_plain_text(tmp_path):
+    objects = [{"title": "T", "text": "One here. Two here.\nThree."}, {"text": "Four."}]
+    lines = "".join(json.dumps(x) + "\n" for x in objects) + "\n"
+    (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
+    (tmp_path / "b.txt").write_text("One here. Two here.\nThree.\n \nFour.\n\n\n")
+    (tmp_path / "c.txt").write_text("One here. Two\nhere.\n\nThree.\n")
+    expected = [["One here.", "Two here.", "Three."], ["Four."]]
+    assert _texts(_create(tmp_path, [tmp_path / "a.jsonl"])[0]) == expected
+    assert _texts(_create(tmp_path, [tmp_path / "b.txt"])[0]) == expected
+    paths, _ = _create(tmp_path, [tmp_path / "c.txt"], whole_files=True)
+    assert _texts(paths) == expected[:1]
+
+
+def test_shards_and_held_out_documents(tmp_path):
+    lines = [json.dumps({"text": f"This is text {i}. It ends."}) for i in range(2000)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (tmp_path / "b.jsonl").write_text("\n".join(lines[::-1]))
+    found = []
+    for name, workers in (("a.jsonl", 1), ("a.jsonl", 3), ("b.jsonl", 1)):
+        paths, counts = _create(
+            tmp_path, [tmp_path / name], 3, workers, True, heldout_share=0.1
+        )
+        found.append([_texts([path]) for path in [*paths, str(tmp_path / "held.txt")]])
+        assert counts["written"] + counts["held out"] == counts["read"] == 2000
+        assert 150 < counts["held out"] < 250
+    assert found[0] == found[1]
+    # Where a document goes depends on nothing but itself.
+    assert [sorted(x) for x in found[0]] == [sorted(x) for x in found[2]]
+    assert sum(map(len, found[0])) == 2000
+    assert min(map(len, found[0][:3])) > 500
+
+
+def test_short_documents_can_be_left_out(tmp_path):
+    (tmp_path / "a.txt").write_text("One here. Two here.\n\nThree.\n")
+    paths, counts = _create(tmp_path, [tmp_path / "a.txt"], min_sentences=2)
+    assert _texts(paths) == [["One here.", "Two here."]]
+    assert counts["too short"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.xml", DUMP[:-60].encode(), "a.xml, line 16: no </page> follows"),
+        ("b.xml.bz2", bz2.compress(DUMP.encode())[:-20], "b.xml.bz2: .* cut short"),
+        ("c.txt.gz", gzip.compress(b"Text. " * 9)[:-9], "c.txt.gz: .* cut short"),
+        ("d.txt", b"One.\n\nTw\xffo.\n", "d.txt, line 3: bytes that are not utf-8"),
+        ("e.jsonl", b'{"text": "x"}\n{"txt": 1}\n', 'e.jsonl, line 2: not .* "text"'),
+        ("f.jsonl", b'{"text": "x"}\n{"text": \n', 'f.jsonl, line 2: not .* "text"'),
+        ("g.doc", b'<doc title="x">\nx\n', "g.doc, line 1: no </doc> follows"),
+        ("h.txt", b"\n\n \n", "no sentence in 1 file"),
+        ("i.xml", DUMP.replace("<ns>1", "<ns>1<").encode(), "i.xml, line 10: not a <p"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    for workers in (1, 2):
+        with pytest.raises(errors.InputError, match=message):
+            _create(tmp_path, [tmp_path / name], workers=workers)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_files_folders_and_globs(tmp_path):
+    (tmp_path / "b").mkdir()
+    for name in ("a.txt", "b/1.txt", "b/2.txt", "c.txt"):
+        (tmp_path / name).write_text("Text.")
+    found = sources.files(f"{tmp_path}/b,{tmp_path}/*.txt")
+    names = [os.path.relpath(path, tmp_path) for path in found]
+    assert names == ["b/1.txt", "b/2.txt", "a.txt", "c.txt"]
+    with pytest.raises(errors.InputError, match="no file fits"):
+        sources.files(f"{tmp_path}/b,{tmp_path}/none")
+
+
+def test_names_of_shards():
+    assert outputs.expand("a,b.txt@2,c") == [
+        "a", "b.txt-00000-of-00002", "b.txt-00001-of-00002", "c",
+    ]  # fmt: skip
+
+
+def test_the_command(tmp_path):
+    (tmp_path / "a.xml").write_text(DUMP, encoding="utf-8")
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    command = [sys.executable, "-m", "data.corpus", f"--input_file={tmp_path}/a.xml"]
+    output = f"--output_file={tmp_path}/corpus.txt"
+    done = subprocess.run(
+        [*command, output], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert "3 read" in done.stdout and "4 sentences" in done.stdout
+    done = subprocess.run(
+        [*command, output, "--heldout_share=0.5"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "--heldout_file" in done.stderr and "Traceback" not in done.stderr
