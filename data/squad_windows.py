@@ -56,18 +56,17 @@ class Report:
             else "answered with nothing: the context is empty",
             "moved": "kept: the answer is in the context, but not at its offset; the "
             "nearest occurrence is used",
-            "in_no_window": "kept, but no window holds the whole answer; a larger "
-            "--max_seq_length or a smaller --doc_stride would",
+            "in_no_window": "whose answer no window holds as a whole; a larger "
+            "--max_seq_length or a smaller --doc_stride would help",
             "repeated": "kept, though another question has the same id",
         }
         result = []
         for name, sentence in sentences.items():
             ids = getattr(self, name)
             if ids:
-                more = ", …" if len(ids) > most else ""
-                result.append(
-                    f"{len(ids)} questions {sentence}: {', '.join(ids[:most])}{more}"
-                )
+                noun = "question" if len(ids) == 1 else "questions"
+                named = ", ".join(ids[:most]) + (", …" if len(ids) > most else "")
+                result.append(f"{len(ids)} {noun} {sentence}: {named}")
         return result
 
 

@@ -86,7 +86,7 @@ def test_a_stride_longer_than_a_window_leaves_no_word_out(v50):
     assert targets(windows) == [(0, 0)] * 3
     assert windows.report.in_no_window == ["q"]
     (line,) = windows.report.lines(training=True)
-    assert line.startswith("1 questions kept, but no window holds the whole answer")
+    assert line.startswith("1 question whose answer no window holds as a whole")
 
 
 def test_windows_without_the_answer_can_be_left_out(v50):
@@ -164,7 +164,7 @@ def test_questions_that_cannot_be_used_are_counted_and_named(v50):
     assert report.moved == ["beyond"]
     lines = report.lines(training=True)
     assert lines[0] == (
-        "1 questions dropped: the answer is not in the context: elsewhere"
+        "1 question dropped: the answer is not in the context: elsewhere"
     )
     assert len(lines) == 3
     # For prediction the answers don't matter.
