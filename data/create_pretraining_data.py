@@ -7,7 +7,6 @@ corpus and the seed alone, so the records do not depend on the number of workers
 """
 
 import dataclasses
-import glob
 import os
 import random
 import tempfile
@@ -261,21 +260,6 @@ def define_flags():
     flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 
 
-def input_files(pattern):
-    """The files that a comma-separated list of names and globs stands for.
-
-    Raises:
-      InputError: a part of the list fits no file.
-    """
-    paths = []
-    for part in filter(None, pattern.split(",")):
-        matches = sorted(filter(os.path.isfile, glob.glob(part)))
-        if not matches:
-            raise errors.InputError(f"--input_file: no file fits {part!r}")
-        paths += matches
-    return paths
-
-
 def settings_from_flags(values):
     """`making.Settings` from the values of the flags.
 
@@ -315,7 +299,7 @@ def settings_from_flags(values):
 def main(_):
     values = flags.FLAGS
     manifest = create(
-        input_files(values.input_file),
+        documents.files(values.input_file),
         outputs.expand(values.output_file),
         tokenization.Tokenizer.from_file(values.vocab_file, values.do_lower_case),
         settings_from_flags(values),

@@ -2,8 +2,10 @@
 
 import array
 import bz2
+import glob
 import gzip
 import hashlib
+import os
 import re
 import typing
 
@@ -40,6 +42,21 @@ class Documents(typing.NamedTuple):
     num_sentences: np.ndarray
     lengths: np.ndarray
     tokens: np.ndarray
+
+
+def files(pattern):
+    """The files that a comma-separated list of names and globs stands for.
+
+    Raises:
+      InputError: a part of the list fits no file.
+    """
+    paths = []
+    for part in filter(None, pattern.split(",")):
+        matches = sorted(filter(os.path.isfile, glob.glob(part)))
+        if not matches:
+            raise errors.InputError(f"--input_file: no file fits {part!r}")
+        paths += matches
+    return paths
 
 
 def open_binary(path):
