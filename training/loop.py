@@ -284,9 +284,12 @@ def _agreement(strategy, chief):
 
     @tf.function
     def reduce(values):
-        context = tf.distribute.get_replica_context
-        total = strategy.run(lambda v: context().all_reduce(steps.SUM, v), (values,))
-        return strategy.experimental_local_results(total)[0]
+        def replica():
+            context = tf.distribute.get_replica_context()
+            # What comes from outside is on no device; a reduction needs one.
+            return context.all_reduce(steps.SUM, tf.identity(values))
+
+        return strategy.experimental_local_results(strategy.run(replica))[0]
 
     def agree(count, stop, seconds):
         values = [count if chief else 0, float(stop), seconds if chief else 0.0]
