@@ -19,6 +19,7 @@ SCRIPT_FOLDERS = ("demo", "benchmarks")
 WITH_TENSORFLOW = {
     "batching",
     "in_graph_tokenization",
+    "in_graph_wordpiece",
     "next_token",
     "pretraining",
     "word_vectors",
