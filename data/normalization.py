@@ -4,11 +4,13 @@ The result equals that of the original's `BasicTokenizer` to the code point. Wha
 original does in six passes over every word is here one `str.translate` with a table
 from code point to replacement, filled as characters turn up. Two rules look at
 neighbours and run before it, only on text that needs them: the final form of the Greek
-sigma, and the canonical order of combining marks.
+sigma, and the canonical order of combining marks. No rule looks past a space, so the
+parts of a text that are plain ASCII go a shorter way.
 """
 
 import itertools
 import re
+import string
 
 from data import unicode14
 
@@ -47,9 +49,17 @@ def is_untouched(code):
 
 def is_punctuation(char):
     """Category P, and every ASCII character that is no letter, digit or space."""
-    if char < "\x80":
-        return char.isprintable() and not char.isalnum() and char != " "
-    return unicode14.category(char)[0] == "P"
+    return char in string.punctuation or unicode14.category(char)[0] == "P"
+
+
+def _lower_ascii(text):
+    """Lower-cases A to Z and leaves the rest, which has been seen to, alone."""
+    if text.isascii():
+        return text.lower()
+    # Bytes know no other letters.
+    return (
+        text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+    )
 
 
 class _Table(dict):
@@ -109,12 +119,22 @@ class BasicTokenizer:
 
     def tokenize(self, text):
         """Returns the basic tokens of `text`, a list of str."""
-        if not text.isascii():
-            if self.do_lower_case and "Σ" in text:
-                text = self._with_final_sigmas(text)
-            if self.strip_accents and not REORDERING.isdisjoint(text):
-                text = "".join(char for char, _, _ in self._decomposed(text))
-        return text.translate(self._table).split()
+        text = text.strip()  # A line's end would make it unprintable.
+        if not (text.isascii() and text.isprintable()):
+            text = " ".join(
+                [
+                    part
+                    if part.isascii() and part.isprintable()
+                    else self._normalized(part)
+                    for part in text.split(" ")
+                ]
+            )
+        if self.do_lower_case:
+            text = _lower_ascii(text)
+        for mark in string.punctuation:
+            if mark in text:
+                text = text.replace(mark, f" {mark} ")
+        return text.split()
 
     def tokenize_with_offsets(self, text):
         """Tokenizes and says where each character of each token comes from.
@@ -217,6 +237,14 @@ class BasicTokenizer:
         return is_punctuation(char) or (
             self.split_symbols and unicode14.category(char)[0] == "S"
         )
+
+    def _normalized(self, text):
+        """A text in which spaces separate the basic tokens."""
+        if self.do_lower_case and "Σ" in text:
+            text = self._with_final_sigmas(text)
+        if self.strip_accents and not REORDERING.isdisjoint(text):
+            text = "".join(char for char, _, _ in self._decomposed(text))
+        return text.translate(self._table)
 
     def _with_final_sigmas(self, text):
         """Writes ς for each capital sigma that ends a word (Unicode 14, table 3-17)."""

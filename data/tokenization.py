@@ -17,7 +17,7 @@ BasicTokenizer = normalization.BasicTokenizer
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 
-# Words and stretches of text whose pieces are remembered, and their longest length.
+# How many words (or stretches of text) have their pieces remembered, and how long ones.
 _MEMO_SIZE = 1 << 17
 _MEMO_LONGEST = 48
 
@@ -217,9 +217,8 @@ class Tokenizer:
         self._known_specials = re.compile(
             "|".join(re.escape(t) for t in SPECIAL_TOKENS if t in self.vocab)
         )
-        # Stretches of text between two spaces; no rule looks past a space.
+        # Ids and spans of what stands between two spaces: no rule looks past a space.
         self._stretches = _Memo(self._encode_stretch)
-        self._stretches_with_spans = _Memo(self._encode_stretch_with_spans)
 
     @classmethod
     def from_file(cls, vocab_file, do_lower_case=True, **options):
@@ -243,8 +242,10 @@ class Tokenizer:
 
     def encode(self, text):
         """Returns the ids of the pieces of `text`, a list of int, without specials."""
-        stretches = map(self._stretches.__getitem__, text.split(" "))
-        return list(itertools.chain.from_iterable(stretches))
+        if self.special_tokens_in_text and self._known_specials.search(text):
+            return self.encode_with_offsets(text)[0]
+        pieces = map(self._pieces.__getitem__, self.basic.tokenize(text))
+        return list(itertools.chain.from_iterable(pieces))
 
     def encode_with_offsets(self, text):
         """Encodes and says which part of `text` each piece comes from.
@@ -262,7 +263,7 @@ class Tokenizer:
         ids, offsets = [], []
         place = 0
         for stretch in text.split(" "):
-            stretch_ids, spans = self._stretches_with_spans[stretch]
+            stretch_ids, spans = self._stretches[stretch]
             ids += stretch_ids
             offsets += [(place + start, place + end) for start, end in spans]
             place += len(stretch) + 1
@@ -282,12 +283,6 @@ class Tokenizer:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _encode_stretch(self, text):
-        if self.special_tokens_in_text and self._known_specials.search(text):
-            return tuple(self._encode_stretch_with_spans(text)[0])
-        words = map(self._pieces.__getitem__, self.basic.tokenize(text))
-        return tuple(itertools.chain.from_iterable(words))
-
-    def _encode_stretch_with_spans(self, text):
         ids, spans = [], []
         place = 0
         if self.special_tokens_in_text:
