@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import types
 
 import keras
 import numpy as np
@@ -174,23 +175,22 @@ def test_depth_of_variables():
         assert optimization.depth(name, 12) == depth
 
 
-class Names:
+@pytest.fixture
+def model():
     """Stands for a model of two layers: only the names count."""
-
-    trainable_variables = [
-        variable(name, 0.0)
-        for name in (
-            "bert/embeddings/word_embeddings",
-            "bert/encoder/layer_0/output/dense/kernel",
-            "bert/encoder/layer_1/output/dense/kernel",
-            "output_weights",
-        )
-    ]
+    names = (
+        "bert/embeddings/word_embeddings",
+        "bert/encoder/layer_0/output/dense/kernel",
+        "bert/encoder/layer_1/output/dense/kernel",
+        "output_weights",
+    )
+    variables = [variable(name, 0.0) for name in names]
+    return types.SimpleNamespace(trainable_variables=variables)
 
 
-def test_frozen_by_count_and_by_pattern():
+def test_frozen_by_count_and_by_pattern(model):
     def trained(**options):
-        found = optimization.trained_variables(Names, 2, **options)
+        found = optimization.trained_variables(model, 2, **options)
         return [v.path for v in found]
 
     assert len(trained()) == 4
@@ -205,11 +205,11 @@ def test_frozen_by_count_and_by_pattern():
         trained(frozen_variables=".")
 
 
-def test_layerwise_decay_scales_the_rate():
+def test_layerwise_decay_scales_the_rate(model):
     chosen = settings.Settings(num_train_steps=1, layerwise_decay=0.5)
-    optimizer = optimization.make(chosen, 1.0, Names.trainable_variables, 2)
+    optimizer = optimization.make(chosen, 1.0, model.trainable_variables, 2)
     assert list(optimizer.learning_rate_scales.values()) == [0.125, 0.25, 0.5, 1.0]
-    before = float(Names.trainable_variables[1])
-    optimizer.update_step(tf.constant(1.0), Names.trainable_variables[1], 1.0)
-    moved = before - float(Names.trainable_variables[1])
+    before = float(model.trainable_variables[1])
+    optimizer.update_step(tf.constant(1.0), model.trainable_variables[1], 1.0)
+    moved = before - float(model.trainable_variables[1])
     assert moved == pytest.approx(0.25 * 0.1 / (np.sqrt(0.001) + 1e-6), rel=1e-5)
