@@ -107,18 +107,22 @@ def main(_):
             strategy,
             FLAGS.gradient_accumulation_steps,
         )
+        stream = _stream(
+            FLAGS, FLAGS.input_file, FLAGS.train_batch_size, config, training=True
+        )
+        chief = distribution.is_chief(strategy)
         run_folder.claim(
             FLAGS.output_dir,
             "run_pretraining",
             FLAGS,
             config,
             free={"eval_file"},
-            chief=distribution.is_chief(strategy),
+            chief=chief,
         )
-        stream = _stream(
-            FLAGS, FLAGS.input_file, FLAGS.train_batch_size, config, training=True
-        )
-        loop.train(model, objective, stream, strategy, settings, evaluate)
+        if chief:
+            config.to_file(os.path.join(FLAGS.output_dir, "bert_config.json"))
+        watch = evaluate if FLAGS.eval_steps else None
+        loop.train(model, objective, stream, strategy, settings, watch)
     if FLAGS.do_eval:
         distribution.check_batch("eval_batch_size", FLAGS.eval_batch_size, strategy)
         step, _ = loop.load_trained(model, FLAGS.output_dir, FLAGS.init_checkpoint)
