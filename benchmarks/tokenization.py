@@ -51,9 +51,8 @@ def read_lines(paths, size):
     return lines, size - left
 
 
-def contenders(tokens):
+def contenders(tokens, lower, batch_size):
     """Functions from lines to the number of ids they make, by name."""
-    lower, batch_size = FLAGS.do_lower_case, FLAGS.batch_size
     python = tokenization.Tokenizer(tokens, lower)
     theirs = tokenizers.BertWordPieceTokenizer(
         {token: i for i, token in enumerate(tokens)}, lowercase=lower
@@ -97,7 +96,8 @@ def main(_):
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     lines, size = read_lines(paths, FLAGS.megabytes * 1e6)
-    functions = contenders(tokenization.load_vocab(FLAGS.vocab_file))
+    tokens = tokenization.load_vocab(FLAGS.vocab_file)
+    functions = contenders(tokens, FLAGS.do_lower_case, FLAGS.batch_size)
     rounds = {name: [] for name in functions}
     counts = {}
     for repeat in range(FLAGS.repeats + 1):

@@ -20,6 +20,7 @@ WITH_TENSORFLOW = {
     "batching",
     "in_graph_tokenization",
     "in_graph_wordpiece",
+    "inspect",
     "next_token",
     "pretraining",
     "word_vectors",
