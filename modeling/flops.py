@@ -1,4 +1,4 @@
-"""Floating-point operations of a forward pass; the backward pass costs twice as many."""
+"""Operations of a forward pass; the backward pass costs twice as many."""
 
 import tensorflow as tf
 
