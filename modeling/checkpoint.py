@@ -89,11 +89,14 @@ def save(prefix: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
     )
     try:
         os.makedirs(folder or ".", exist_ok=True)
+        # A tensor made of a NumPy array keeps it alive until the next operation runs:
+        # tf.identity is one, and so there is never more than one array twice.
+        tensors = [tf.identity(value) for value in arrays.values()]
         tf.raw_ops.SaveV2(
             prefix=temporary,
             tensor_names=list(arrays),
             shape_and_slices=[""] * len(arrays),
-            tensors=[tf.convert_to_tensor(value) for value in arrays.values()],
+            tensors=tensors,
         )
         os.replace(temporary + data, prefix + data)
         os.replace(temporary + index, prefix + index)
