@@ -13,7 +13,7 @@ import numpy as np
 
 from data import errors
 
-PIECE_BYTES = 4 << 20
+PIECE_BYTES = 1 << 20
 MAX_DOCUMENT_BYTES = 64 << 20
 MAX_LINE_BYTES = 10_000_000
 

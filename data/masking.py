@@ -63,7 +63,9 @@ def mask(input_ids, maskable, counts, masking, vocabulary, rng):
       there int32 [n, P] and weights float32 [n, P]; unused slots hold zeros.
     """
     P = masking.max_predictions_per_seq
-    words = number_words(maskable, vocabulary.continues_word[input_ids])
+    words = None
+    if masking.whole_word or masking.one_fate_per_word:
+        words = number_words(maskable, vocabulary.continues_word[input_ids])
     if masking.max_ngram > 1:
         units = words if masking.whole_word else _each_token(maskable)
         chosen = _choose_ngrams(units, counts, masking.max_ngram, rng)

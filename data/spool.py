@@ -12,8 +12,8 @@ import numpy as np
 from data import documents, instances
 
 BINS = 4096  # finest division of documents by key; pools are whole bins
-POOL_TOKENS = 1 << 20
-POOL_DOCUMENTS = 16
+POOL_TOKENS = 1 << 19
+POOL_DOCUMENTS = 32
 
 _BIN_SHIFT = np.uint64(64 - 12)
 
