@@ -19,7 +19,6 @@ from modeling import flops
 from training import optimization
 
 SUM = tf.distribute.ReduceOp.SUM
-MEAN = tf.distribute.ReduceOp.MEAN
 
 
 def model_features(features):
@@ -183,14 +182,13 @@ class TrainStep:
         if local:
             # The original's order: each replica clips its own gradient of its own mean
             # loss, and the results are averaged.
-            norm = tf.linalg.global_norm(gradients) / scale
+            replicas = tf.cast(context.num_replicas_in_sync, tf.float32)
+            squares = [tf.reduce_sum(tf.square(g / scale)) for g in gradients]
+            norm = tf.sqrt(add_up(squares))
             factor = optimization.clip_factor(norm, self.settings.max_grad_norm)
-            gradients = [g * factor for g in gradients]
-            gradients = context.all_reduce(MEAN, gradients)
-            sums = context.all_reduce(SUM, sums)
-            sums["loss"] /= tf.cast(context.num_replicas_in_sync, tf.float32)
-        else:
-            gradients, sums = context.all_reduce(SUM, (gradients, sums))
+            gradients = [g * (factor / replicas) for g in gradients]
+            sums["loss"] /= replicas
+        gradients, sums = context.all_reduce(SUM, (gradients, sums))
 
         squares = [tf.reduce_sum(tf.square(g / scale)) for g in gradients]
         norm = tf.sqrt(add_up(squares))
