@@ -1,0 +1,16 @@
+"""Text in, arrays out. What stands where:
+
+text        tokenization, normalization, unicode14, encoding; in_graph_tokenization and
+            in_graph_wordpiece are the same inside a SavedModel
+corpus      corpus (a command), sources, wikitext, sentences; vocab (a command)
+records     create_pretraining_data and inspect (commands); documents, instances,
+            masking, packing and making turn text into rows, parallel and spool keep
+            memory bounded, outputs writes files whole, records knows every field
+pre-training  pretraining streams the records; remasking and next_token change them
+fine-tuning   batching pads rows held in memory (ragged) to their length
+classes     classification, glue, tables; answers writes predictions
+SQuAD       squad reads, squad_windows cuts, squad_cache keeps, squad_decoding answers,
+            squad_score scores (a command)
+tags        conll, ner, tagging, entity_score; word_vectors for the feature-based way
+choices     multiple_choice
+"""
