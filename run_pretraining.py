@@ -66,11 +66,15 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_bool("do_train", False, "Whether to run training.")
 flags.DEFINE_bool("do_eval", False, "Whether to run eval on the dev set.")
-flags.DEFINE_integer("train_batch_size", 32, "Total batch size for training.")
-flags.DEFINE_integer("eval_batch_size", 8, "Total batch size for eval.")
+flags.DEFINE_integer(
+    "train_batch_size", 32, "Total batch size for training.", lower_bound=1
+)
+flags.DEFINE_integer("eval_batch_size", 8, "Total batch size for eval.", lower_bound=1)
 flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.")
 flags.DEFINE_integer("num_warmup_steps", 10000, "Number of warmup steps.")
-flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of eval steps.")
+flags.DEFINE_integer(
+    "max_eval_steps", 100, "Maximum number of eval steps.", lower_bound=1
+)
 
 
 def main(_):
@@ -88,18 +92,9 @@ def main(_):
     settings = training_flags.make_settings(
         FLAGS, strategy, FLAGS.num_train_steps, FLAGS.num_warmup_steps
     )
-    objective = losses.pretraining_objective()
-    with strategy.scope():
-        model = heads.PretrainingModel(
-            config, recompute=settings.recompute, dtype=settings.dtype_policy
-        )
-
-    def evaluate():
-        files = FLAGS.eval_file or FLAGS.input_file
-        stream = _stream(FLAGS, files, FLAGS.eval_batch_size, config)
-        limit = FLAGS.max_eval_steps
-        return loop.evaluate(model, objective, stream, strategy, settings.xla, limit)
-
+    # All records are looked at before the first step: a wrong name in --eval_file shows
+    # now and not after a week.
+    stream = held_out = None
     if FLAGS.do_train:
         distribution.check_batch(
             "train_batch_size",
@@ -110,6 +105,26 @@ def main(_):
         stream = _stream(
             FLAGS, FLAGS.input_file, FLAGS.train_batch_size, config, training=True
         )
+    if FLAGS.do_eval or FLAGS.eval_steps:
+        distribution.check_batch("eval_batch_size", FLAGS.eval_batch_size, strategy)
+        files = FLAGS.eval_file or FLAGS.input_file
+        held_out = _stream(FLAGS, files, FLAGS.eval_batch_size, config)
+
+    next_sentence = not FLAGS.no_next_sentence
+    objective = losses.pretraining_objective(next_sentence)
+    with strategy.scope():
+        model = heads.PretrainingModel(
+            config,
+            next_sentence=next_sentence,
+            recompute=settings.recompute,
+            dtype=settings.dtype_policy,
+        )
+
+    def evaluate():
+        limit = FLAGS.max_eval_steps
+        return loop.evaluate(model, objective, held_out, strategy, settings.xla, limit)
+
+    if FLAGS.do_train:
         chief = distribution.is_chief(strategy)
         run_folder.claim(
             FLAGS.output_dir,
@@ -119,12 +134,9 @@ def main(_):
             free={"eval_file"},
             chief=chief,
         )
-        if chief:
-            config.to_file(os.path.join(FLAGS.output_dir, "bert_config.json"))
         watch = evaluate if FLAGS.eval_steps else None
         loop.train(model, objective, stream, strategy, settings, watch)
     if FLAGS.do_eval:
-        distribution.check_batch("eval_batch_size", FLAGS.eval_batch_size, strategy)
         step, _ = loop.load_trained(model, FLAGS.output_dir, FLAGS.init_checkpoint)
         scores = evaluate() | {"global_step": step}
         if distribution.is_chief(strategy):

@@ -89,8 +89,8 @@ python run_pretraining.py --do_train --do_eval
   --eval_file=demo_output/held_out.tfrecord
   --output_dir=demo_output/pretrained
   --max_seq_length=64 --max_predictions_per_seq=10
-  --train_batch_size=32 --learning_rate=2e-3
-  --train_seconds=240 --num_train_steps=20000 --num_warmup_steps=1000
+  --train_batch_size=32 --learning_rate=1e-3 --smooth_warmup
+  --train_seconds=240 --num_train_steps=20000 --num_warmup_steps=1600
   --eval_batch_size=64 --max_eval_steps=1000
 """,
     ),
@@ -102,7 +102,7 @@ python run_classifier.py --do_train --do_eval --task_name=custom
   --data_dir=demo_output/text --text_a=text --label=library
   --bert_config_file=demo/bert_config.json --vocab_file=demo_output/vocab.txt
   --init_checkpoint=demo_output/pretrained --output_dir=demo_output/fine_tuned
-  --max_seq_length=64 --num_train_epochs=6 --learning_rate=5e-4 --eval_batch_size=64
+  --max_seq_length=64 --num_train_epochs=6 --learning_rate=2e-4 --eval_batch_size=64
 """,
     ),
     Stage(
@@ -113,7 +113,7 @@ python run_classifier.py --do_train --do_eval --task_name=custom
   --data_dir=demo_output/text --text_a=text --label=library
   --bert_config_file=demo/bert_config.json --vocab_file=demo_output/vocab.txt
   --output_dir=demo_output/from_scratch
-  --max_seq_length=64 --num_train_epochs=6 --learning_rate=5e-4 --eval_batch_size=64
+  --max_seq_length=64 --num_train_epochs=6 --learning_rate=2e-4 --eval_batch_size=64
 """,
     ),
     Stage(

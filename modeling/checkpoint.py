@@ -91,13 +91,17 @@ def save(prefix: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
         os.makedirs(folder or ".", exist_ok=True)
         # A tensor made of a NumPy array keeps it alive until the next operation runs:
         # tf.identity is one, and so there is never more than one array twice.
-        tensors = [tf.identity(value) for value in arrays.values()]
-        tf.raw_ops.SaveV2(
-            prefix=temporary,
-            tensor_names=list(arrays),
-            shape_and_slices=[""] * len(arrays),
-            tensors=tensors,
-        )
+        # On the host: a GPU may have no room for them beside the training.
+        with tf.device("CPU:0"):
+            tensors = [tf.identity(value) for value in arrays.values()]
+            tf.raw_ops.SaveV2(
+                prefix=temporary,
+                tensor_names=list(arrays),
+                shape_and_slices=[""] * len(arrays),
+                tensors=tensors,
+            )
+        for suffix in (data, index):
+            _to_disk(temporary + suffix)
         os.replace(temporary + data, prefix + data)
         os.replace(temporary + index, prefix + index)
     except (tf.errors.OpError, OSError) as error:
@@ -107,6 +111,12 @@ def save(prefix: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
         raise config_lib.ModelError(
             f"The checkpoint {prefix} could not be written: {error}."
         ) from error
+
+
+def _to_disk(path):
+    """Waits until the file's content has left the machine's buffers."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
 
 
 def write_state_file(folder: str | os.PathLike, names: Iterable[str]) -> None:

@@ -102,6 +102,16 @@ def on_accelerator(strategy):
     return is_tpu(strategy) or bool(tf.config.list_physical_devices("GPU"))
 
 
+def num_devices(strategy):
+    """How many times the peak of one device is there; 0: not known (TPU)."""
+    if is_tpu(strategy):
+        return 0
+    if tf.config.list_physical_devices("GPU"):
+        return strategy.num_replicas_in_sync
+    # Logical CPU devices share the processor: one for each worker.
+    return max(1, len(_workers())) if is_multi_worker(strategy) else 1
+
+
 def is_chief(strategy):
     """Whether this process writes files: the first of the workers."""
     resolver = strategy.cluster_resolver

@@ -1,6 +1,7 @@
 """What the scripts that fine-tune have in common: flags, checks, the start of a run."""
 
 import dataclasses
+import hashlib
 import os
 import shutil
 
@@ -152,11 +153,13 @@ def begin(script, parsed, trial, config, stream, settings, strategy, free=(), **
         free={"eval_file", "predict_file", "seeds", *free},
         chief=chief,
         trial=dataclasses.asdict(trial) | {"folder": ""},
+        vocabulary=_sha256(parsed.vocab_file),
+        num_train_steps=stream.num_steps,
         **more,
     )
-    if chief:
-        config.to_file(os.path.join(trial.folder, "bert_config.json"))
-        shutil.copyfile(parsed.vocab_file, os.path.join(trial.folder, "vocab.txt"))
+    kept = os.path.join(trial.folder, "vocab.txt")
+    if chief and not os.path.exists(kept):
+        shutil.copyfile(parsed.vocab_file, kept)
     return dataclasses.replace(
         settings,
         num_train_steps=stream.num_steps,
@@ -165,3 +168,8 @@ def begin(script, parsed, trial, config, stream, settings, strategy, free=(), **
         seed=trial.seed,
         output_dir=trial.folder,
     )
+
+
+def _sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()

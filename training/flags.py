@@ -44,10 +44,16 @@ def define_run():
         "(prefix, .index file or folder) or a Hugging Face folder or file.",
     )
     flags.DEFINE_integer(
-        "save_checkpoints_steps", 1000, "How often to save the model checkpoint."
+        "save_checkpoints_steps",
+        1000,
+        "How often to save the model checkpoint; 0: only at the end.",
+        lower_bound=0,
     )
     flags.DEFINE_integer(
-        "iterations_per_loop", 1000, "At most so many steps in one call on the device."
+        "iterations_per_loop",
+        1000,
+        "At most so many steps in one call on the device.",
+        lower_bound=1,
     )
     flags.DEFINE_integer(
         "keep_checkpoints",
@@ -55,7 +61,9 @@ def define_run():
         "How many of the latest checkpoints to keep; the best one stays besides.",
         lower_bound=1,
     )
-    flags.DEFINE_integer("seed", 0, "Of weights, dropout and the order of the data.")
+    flags.DEFINE_integer(
+        "seed", 0, "Of weights, dropout and the order of the data.", lower_bound=0
+    )
 
 
 def define_optimization(learning_rate=5e-5):
@@ -262,6 +270,11 @@ def make_settings(parsed, strategy, num_train_steps, num_warmup_steps, best_metr
         raise errors.RunError(
             f"--early_stopping={parsed.early_stopping} needs --best_metric and "
             "--eval_steps: it counts evaluations without a better value"
+        )
+    if "://" in parsed.output_dir:
+        raise errors.RunError(
+            f"--output_dir={parsed.output_dir} is an address; checkpoints are renamed "
+            "into place, which needs a mounted folder"
         )
     if num_train_steps <= 0:
         raise errors.RunError(

@@ -1,5 +1,6 @@
 """What the machine can do: peak arithmetic rate, memory in use."""
 
+import re
 import resource
 import sys
 import time
@@ -19,7 +20,7 @@ PEAKS = {
 
 
 def peak_flops(dtype):
-    """Returns (FLOP/s of all local devices, where the number comes from).
+    """Returns (FLOP/s of one device, where the number comes from).
 
     GPUs that `PEAKS` knows are looked up. Anything else is measured with a large
     matrix product, so utilisation is then relative to that.
@@ -31,9 +32,9 @@ def peak_flops(dtype):
     if gpus:
         name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "")
         for part, (half, single) in PEAKS.items():
-            if part in name:
-                return (single if dtype == "float32" else half) * len(gpus), name
-    return measured_flops(dtype) * max(1, len(gpus)), "measured matrix product"
+            if part in re.split(r"[\s-]", name):
+                return single if dtype == "float32" else half, name
+    return measured_flops(dtype), "measured matrix product"
 
 
 def measured_flops(dtype, size=1536, seconds=0.3):

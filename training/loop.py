@@ -157,7 +157,13 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
     agree = _agreement(strategy, chief)
     iterator = iter(distribution.distribute(stream, progress.step, strategy))
     meter = metering.Meter(
-        settings, stream.batch_size, trained, groups, reporter, chief
+        settings,
+        stream.batch_size,
+        trained,
+        groups,
+        reporter,
+        distribution.num_devices(strategy),
+        chief,
     )
     profiler = profiling.Profiler(settings, chief)
     reporter.begin(progress.step)
@@ -165,7 +171,11 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
     started = None
     fitting = 1  # the first call compiles
 
-    with signals.watch() as watched, contextlib.closing(reporter):
+    with (
+        signals.watch() as watched,
+        contextlib.closing(reporter),
+        contextlib.closing(profiler),
+    ):
         while not progress.complete(settings):
             count = min(fitting, _steps_to_next_stop(progress.step, settings, profiler))
             profiler.before(progress.step)
@@ -179,8 +189,10 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
                 timing.finish(int(done), values.numpy(), step_function.metric_names)
             progress.step += int(done)
             profiler.after(progress.step)
-            if loss_scale is None and not timing.finite:
-                _stop_at_broken_step(progress.step - 1, timing.rows[-1], stream, saver)
+            # A loss scale that can't be halved any more was not what was wrong.
+            row = timing.rows[-1]
+            if not timing.finite and (not loss_scale or row["loss_scale"] <= 1.0):
+                _stop_at_broken_step(progress.step - 1, row, stream, saver)
 
             now = time.perf_counter()
             started = started or now - progress.seconds  # compiling does not count
@@ -203,6 +215,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
                     saver.save(progress.step, progress.extras(), best)
             if stop and not finished:
                 saver.wait()
+                agree(1, True, 0.0)  # the chief has written: now all may end
                 reporter.say(
                     f"{watched.name or 'another worker was asked to stop'}: saved step "
                     f"{progress.step}; start the same command again to go on"
@@ -210,6 +223,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
                 raise errors.Interrupted(progress.step)
         with reporter.waiting("saving the last checkpoint"):
             saver.wait()
+            agree(1, False, 0.0)  # the chief has written: now all may read
         reporter.say(f"{settings.output_dir}: {progress.complete(settings)}")
     if average:
         average.put_in_place()

@@ -26,10 +26,20 @@ class Meter:
       variables: Keras variables, for their norms and the norms of their updates.
       groups: {name: predicate of a variable's path}.
       reporter: `training.reporting.Reporter`.
+      num_devices: int, devices that share the work; 0 leaves out their utilisation.
       chief: bool; other workers measure no norms.
     """
 
-    def __init__(self, settings, batch_size, variables, groups, reporter, chief=True):
+    def __init__(
+        self,
+        settings,
+        batch_size,
+        variables,
+        groups,
+        reporter,
+        num_devices=1,
+        chief=True,
+    ):
         self._settings = settings
         self._batch_size = batch_size
         self._groups = {
@@ -37,6 +47,7 @@ class Meter:
             for name, belongs in groups.items()
         }
         self._reporter = reporter
+        self._num_devices = num_devices
         self._chief = chief
         self._compiled = False
         self._seconds_per_step = None  # known from the second call on
@@ -86,20 +97,23 @@ class Meter:
         """Returns what the machine does per second for one step's numbers."""
         if self._seconds_per_step is None:
             return {}  # the first step, which includes compiling
-        if self._peak is None:
+        if self._peak is None and self._num_devices:
             self._peak, source = hardware.peak_flops(self._settings.dtype)
             self._reporter.say(
-                f"utilisation (mfu) is relative to {self._peak / 1e12:.2f} TFLOP/s "
-                f"({source})"
+                f"utilisation (mfu) is relative to {self._peak / 1e12:.2f} TFLOP/s on "
+                f"each of {self._num_devices} device(s) ({source})"
             )
         per_second = 1.0 / self._seconds_per_step
-        return {
+        rates = {
             "examples_per_second": self._batch_size * per_second,
             "tokens_per_second": row["tokens"] * per_second,
             "padding": 1.0 - row["tokens"] / max(row["positions"], 1.0),
-            "mfu": row["flops"] * per_second / self._peak,
             "memory_bytes": hardware.memory_bytes(),
         }
+        if self._num_devices:
+            peak = self._peak * self._num_devices
+            rates["mfu"] = row["flops"] * per_second / peak
+        return rates
 
     def _report(self, first_step, rows, before):
         every = self._settings.steps_between_logs

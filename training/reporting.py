@@ -108,20 +108,21 @@ class Reporter:
         """
         if not self._chief:
             return
-        with self._writer("" if kind == "train" else kind).as_default(step=step):
-            for name, value in values.items():
-                tf.summary.scalar(name, value)
-        if self._jsonl:
-            record = {"step": step, "kind": kind}
-            record |= {name: float(value) for name, value in values.items()}
-            try:
+        record = {"step": step, "kind": kind}
+        record |= {name: float(value) for name, value in values.items()}
+        try:
+            with self._writer("" if kind == "train" else kind).as_default(step=step):
+                for name, value in values.items():
+                    tf.summary.scalar(name, value)
+            if self._jsonl:
                 self._jsonl.write(json.dumps(record) + "\n")
                 self._jsonl.flush()
-            except OSError as error:
-                raise errors.RunError(
-                    f"step {step} could not be logged to {self._jsonl.name} "
-                    f"({error.strerror}); the last checkpoint is whole"
-                ) from error
+        except (OSError, tf.errors.OpError) as error:
+            reason = str(error).split("\n")[0]
+            raise errors.RunError(
+                f"step {step} could not be logged in {self._folder} ({reason}); the "
+                "last checkpoint is whole"
+            ) from error
 
     def text(self, name, markdown):
         if self._chief:
@@ -152,10 +153,10 @@ class Reporter:
     def close(self):
         if self._bar:
             self._bar.close()
-        for writer in self._writers.values():
-            writer.close()
-        if self._jsonl:
-            self._jsonl.close()
+        # On a full disk closing fails once more; the first sentence is the one to see.
+        for file in filter(None, (*self._writers.values(), self._jsonl)):
+            with contextlib.suppress(OSError, tf.errors.OpError):
+                file.close()
 
 
 def clock(seconds):

@@ -57,6 +57,7 @@ def claim(folder, script, parsed, config, free=(), chief=True, **more):
         os.makedirs(folder, exist_ok=True)
         if not os.path.exists(path) or not saving.steps(folder):
             saving.write_json(path, record)
+            config.to_file(os.path.join(folder, "bert_config.json"))
 
 
 def read(folder):

@@ -85,8 +85,11 @@ def restore(path, variables):
     Raises:
       RunError: the checkpoint lacks a variable, or a shape differs.
     """
-    reader = tf.train.load_checkpoint(path)
-    shapes = reader.get_variable_to_shape_map()
+    try:
+        reader = tf.train.load_checkpoint(path)
+        shapes = reader.get_variable_to_shape_map()
+    except (tf.errors.OpError, RuntimeError) as error:
+        raise _damaged(path, error) from error
     missing = [name for name in variables if name not in shapes]
     if missing:
         raise errors.RunError(
@@ -100,12 +103,24 @@ def restore(path, variables):
                 f"{path} holds {name} with shape {shapes[name]}, this run's has "
                 f"{list(variable.shape)}"
             )
-        variable.assign(reader.get_tensor(name))
+        try:
+            value = reader.get_tensor(name)
+        except (tf.errors.OpError, RuntimeError) as error:
+            raise _damaged(path, error) from error
+        variable.assign(value)
     return {
         name: reader.get_tensor(name)
         for name in shapes
         if name == "global_step" or name.startswith("run/")
     }
+
+
+def _damaged(path, error):
+    reason = str(error).split("\n")[0]
+    return errors.RunError(
+        f"{path} can't be read ({reason}); remove its two files to go on from the "
+        "checkpoint before it"
+    )
 
 
 class Saver:
