@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import typing
+import zlib
 
 import numpy as np
 
@@ -121,8 +122,8 @@ def _blocks(path):
                     block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
                 yield block
                 block = following
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise errors.InputError(f"{path}: {error}") from error
+        except (EOFError, OSError, zlib.error) as error:
+            raise errors.InputError(f"{path}: cut short or damaged: {error}") from error
 
 
 def _last_document_end(block):

@@ -137,7 +137,7 @@ def pack(columns, lengths, row_starts, max_sequences):
 
     for name, values in (
         ("next_sentence_labels", columns["next_sentence_labels"][:, 0]),
-        ("next_sentence_weights", np.ones(len(row), np.float32)),
+        ("next_sentence_weights", columns["segment_ids"].any(axis=1).astype("f4")),
         ("cls_positions", first_column),
     ):
         packed[name] = np.zeros((R, max_sequences), values.dtype)

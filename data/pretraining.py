@@ -67,9 +67,10 @@ class PretrainingStream:
     Each batch is a dict: `input_ids`, `input_mask`, `segment_ids` int32 [B, S],
     `masked_lm_positions`, `masked_lm_ids` int32 [B, P], `masked_lm_weights` float32
     [B, P], `next_sentence_labels` int32 [B], `next_sentence_weights` float32 [B] (0 for
-    a row that only fills the batch), and `record_ids` int32 [B, 2]: number of the file,
-    number of the record in it. Packed rows have labels and weights [B, K] and also
-    `sequence_ids`, `position_ids` int32 [B, S] and `cls_positions` int32 [B, K].
+    a row that is no pair or only fills the batch), and `record_ids` int32 [B, 2]:
+    number of the file, number of the record in it. Packed rows have labels and weights
+    [B, K] and also `sequence_ids`, `position_ids` int32 [B, S] and `cls_positions`
+    int32 [B, K].
 
     Args:
       files: list of str.
@@ -119,14 +120,6 @@ class PretrainingStream:
     def shards(self):
         """One `Shard` per file; see `read_shards`."""
         return read_shards(self.files)
-
-    @property
-    def has_next_sentence(self):
-        """False where a manifest says that the records are no pairs of sentences."""
-        return all(
-            manifest["settings"]["next_sentence"]
-            for manifest, _ in outputs.find_manifests(self.files).values()
-        )
 
     @functools.cached_property
     def fields(self):
@@ -185,7 +178,7 @@ class PretrainingStream:
         Raises:
           InputError: see `shards` and `fields`.
         """
-        rows = rows or slice(0, self.batch_size)
+        rows = slice(*(rows or slice(None)).indices(self.batch_size))
         self.check()
         lanes = self._lanes()
         share = self.batch_size // len(lanes)  # rows of each lane
@@ -314,7 +307,9 @@ class PretrainingStream:
         real = tf.shape(serialized)[0]
         if not self.is_packed:
             columns["next_sentence_labels"] = columns["next_sentence_labels"][:, 0]
-            columns["next_sentence_weights"] = tf.ones([real])
+            # Rows that are no pairs have no second segment.
+            pairs = tf.reduce_max(columns["segment_ids"], axis=1)
+            columns["next_sentence_weights"] = tf.cast(pairs, tf.float32)
         if self.new_masks:
             columns |= self._remask(columns, step, rows)
         # Adding one makes filler rows' ids -1 after the padding.

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from data import errors, masking, outputs
+from data import masking
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -20,52 +20,6 @@ class Remasking:
     masks: masking.Masking
     vocabulary: masking.Vocabulary
     special_ids: tuple
-
-
-def for_records(files, max_predictions_per_seq, tokens=None):
-    """How to mask the rows of record files anew: as they were masked when made.
-
-    Args:
-      files: list of str.
-      max_predictions_per_seq: int, P of the run.
-      tokens: list of str, the vocabulary; needed where the files have no manifest and
-        for whole words, of which a manifest knows nothing.
-
-    Returns:
-      `Remasking`.
-
-    Raises:
-      InputError: the vocabulary is needed, or it is not that of the records.
-    """
-    manifests = [manifest for manifest, _ in outputs.find_manifests(files).values()]
-    masks = masking.Masking()
-    if manifests:
-        masks = masking.Masking(**manifests[0]["settings"]["masks"])
-    masks = dataclasses.replace(masks, max_predictions_per_seq=max_predictions_per_seq)
-    if tokens:
-        vocabulary = masking.Vocabulary.of(tokens)
-        specials = tokens.index("[CLS]"), tokens.index("[SEP]")
-        sizes = {manifest["vocabulary"]["size"] for manifest in manifests}
-        if sizes - {vocabulary.size}:
-            raise errors.InputError(
-                f"the records were made with a vocabulary of {sizes.pop()} tokens, the "
-                f"one given has {vocabulary.size}; expected the same"
-            )
-        return Remasking(masks, vocabulary, specials)
-    if not manifests:
-        raise errors.InputError(
-            f"{files[0]}: no manifest beside the records; masks that change while a "
-            "model trains need one, or --vocab_file"
-        )
-    if masks.whole_word or masks.one_fate_per_word:
-        raise errors.InputError(
-            "these records mask whole words; to do so while a model trains needs "
-            "--vocab_file"
-        )
-    known = manifests[0]["vocabulary"]
-    continues_word = np.zeros(known["size"], bool)
-    vocabulary = masking.Vocabulary(known["size"], known["mask_id"], continues_word)
-    return Remasking(masks, vocabulary, (known["cls_id"], known["sep_id"]))
 
 
 def remask(sequence_ids, input_ids, positions, ids, weights, remasking, rng):

@@ -1,5 +1,6 @@
 """Text -> records: the original's statistics, true labels, the same bytes always."""
 
+import bz2
 import gzip
 import json
 import os
@@ -212,6 +213,11 @@ def test_full_sentences_fill_rows_in_order(tmp_path, v50_file):
     expected = [sum(ids[:4], []), ids[4][:14], ids[4][14:28], ids[4][28:]]
     assert sorted(rows) == sorted(expected)
     assert manifest["shares"]["random_next"] == 0
+    (batch,) = pretraining.PretrainingStream(
+        paths, 4, 16, 20, shuffle=False, repeat=False
+    ).dataset()
+    assert not batch["next_sentence_weights"].numpy().any()
+    assert batch["masked_lm_weights"].numpy().any(axis=1).all()
 
 
 def test_manifest_and_summary_agree_with_the_records(tmp_path, v50_file):
@@ -274,6 +280,43 @@ def test_compressed_text(tmp_path, v50_file):
         )
         found.append(pathlib.Path(output).read_bytes())
     assert found[0] == found[1]
+
+
+def test_packed_records_hold_the_same_documents(tmp_path, v50_file):
+    masks = masking.Masking(max_predictions_per_seq=6)
+    settings = dict(max_seq_length=32, dupe_factor=6, masks=masks)
+    paths, single = _create(tmp_path, TEXT, v50_file, **settings)
+    paths, packed = _create(
+        tmp_path, TEXT, v50_file, pack=True, max_sequences_per_row=3, **settings
+    )
+    same = ("sequences", "tokens_in_records", "random_next", "documents")
+    assert [single["counts"][x] for x in same] == [packed["counts"][x] for x in same]
+    assert single["lengths"] == packed["lengths"]
+    assert packed["counts"]["records"] < 0.7 * single["counts"]["records"]
+    batch = _read(paths, 32, 6, 3)
+    assert batch["input_mask"].sum() == packed["counts"]["tokens_in_records"]
+    assert batch["next_sentence_weights"].sum() == packed["counts"]["sequences"]
+    assert batch["next_sentence_labels"].sum() == packed["counts"]["random_next"]
+    rows, slots = np.nonzero(batch["next_sentence_weights"])
+    starts = batch["cls_positions"][rows, slots]
+    assert (batch["input_ids"][rows, starts] == 2).all()
+    (read,) = pretraining.PretrainingStream(
+        paths, len(batch["input_ids"]), 32, 6, shuffle=False, repeat=False
+    ).dataset()
+    for name, values in batch.items():
+        np.testing.assert_array_equal(read[name], values)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+def test_a_compressed_text_that_is_cut_short(tmp_path, v50_file, pack):
+    name = str(tmp_path / ("a.gz" if pack is gzip.compress else "a.bz2"))
+    pathlib.Path(name).write_bytes(pack(TEXT.encode())[:-9])
+    tokenizer = tokenization.Tokenizer.from_file(v50_file)
+    with pytest.raises(errors.InputError, match=f"{name}: cut short"):
+        create_pretraining_data.create(
+            [name], [str(tmp_path / "x")], tokenizer, making.Settings()
+        )
+    assert len(os.listdir(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_packed_rows_hold_what_the_single_rows_held(lengths, seed, limit):
     )  # fmt: skip
     assert packed["masked_lm_weights"].sum(axis=1).max() <= limit
     assert packed["masked_lm_weights"].sum() == weights.sum()
-    assert packed["next_sentence_weights"].sum() == n
+    assert packed["next_sentence_weights"].sum() == n  # each has a second segment
     for row, (first, end) in enumerate(
         zip(plan.row_starts, plan.row_starts[1:], strict=False)
     ):

@@ -28,7 +28,7 @@ def _write(path, first, count, compress=False):
     columns = {
         "input_ids": ids,
         "input_mask": inside,
-        "segment_ids": np.zeros((count, S), int),
+        "segment_ids": inside & (np.arange(S) > 4),
         "masked_lm_positions": positions,
         "masked_lm_ids": true_ids,
         "masked_lm_weights": weights,
