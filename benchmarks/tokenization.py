@@ -1,4 +1,4 @@
-"""How fast text becomes ids on one core, against Hugging Face's `tokenizers`.
+"""How fast text becomes ids on one core, beside `tokenizers` and TensorFlow Text.
 
     python -m benchmarks.tokenization --vocab_file=bert/vocab.txt --input_file=wiki.txt
 
@@ -13,6 +13,7 @@ import statistics
 import time
 
 import tensorflow as tf
+import tensorflow_text
 import tokenizers
 from absl import flags
 
@@ -81,11 +82,22 @@ def contenders(tokens, lower, batch_size):
             for i in range(0, len(lines), batch_size)
         )
 
+    text = tensorflow_text.FastBertTokenizer(
+        tokens, token_out_type=tf.int32, lower_case_nfd_strip_accents=lower
+    )
+
+    def text_operations(lines):
+        return sum(
+            int(tf.size(text.tokenize(lines[i : i + batch_size]).flat_values))
+            for i in range(0, len(lines), batch_size)
+        )
+
     return {
         "encode": encode,
         "encode_with_offsets": encode_with_offsets,
         "in-graph tokenizer": graph_operations,
         f"tokenizers {tokenizers.__version__}": hugging_face,
+        f"tensorflow-text {tensorflow_text.__version__}": text_operations,
     }
 
 
