@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from training import errors, optimization, schedules, settings
+from training import averages, errors, optimization, schedules, settings
 
 GOLDENS = pathlib.Path(__file__).resolve().parent / "goldens"
 
@@ -213,3 +213,20 @@ def test_layerwise_decay_scales_the_rate(model):
     optimizer.update_step(tf.constant(1.0), model.trainable_variables[1], 1.0)
     moved = before - float(model.trainable_variables[1])
     assert moved == pytest.approx(0.25 * 0.1 / (np.sqrt(0.001) + 1e-6), rel=1e-5)
+
+
+def test_average_of_weights_by_hand():
+    weight = variable("output_weights", 1.0)
+    average = averages.Averages([weight], 0.5)
+    for value in (3.0, 5.0):
+        weight.assign(value)
+        average.update()
+    # 1 -> 2 -> 3.5
+    (shadow,) = average.state().values()
+    assert float(shadow) == 3.5
+    assert list(average.state()) == ["output_weights/ExponentialMovingAverage"]
+    with average.in_place():
+        assert float(weight) == 3.5
+    assert float(weight) == 5.0
+    average.reset()
+    assert float(shadow) == 5.0

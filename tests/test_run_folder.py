@@ -92,3 +92,10 @@ def test_best_checkpoint_is_remembered(tmp_path):
     saving.write_json(str(tmp_path / saving.BEST), {"step": 7})
     assert saving.best_step(str(tmp_path)) == 7
     assert json.loads((tmp_path / saving.BEST).read_text()) == {"step": 7}
+
+
+def test_best_checkpoint_whose_mark_is_missing_is_marked_again(folder):
+    saving.remember_best(str(folder), 4, 0.5)  # there is no such checkpoint
+    assert saving.best_step(str(folder)) is None
+    saving.remember_best(str(folder), 5, 0.5)
+    assert saving.best_step(str(folder)) == 5

@@ -31,6 +31,7 @@ def run(
     stream=None,
     schedule=None,
     config=None,
+    per_call=None,
     **changes,
 ):
     """Trains the tiny model; returns (state by name, {metric: [value per step]})."""
@@ -61,12 +62,18 @@ def run(
         loss_scale=scale,
     )
     iterator = iter(distribution.distribute(stream or tiny.RecordStream(), 0, strategy))
-    done, values = step.run(
-        iterator, tf.constant(0, tf.int64), tf.constant(num_steps), tf.constant(-1.0)
-    )
+    tables = []
+    for first in range(0, num_steps, per_call or num_steps):
+        done, values = step.run(
+            iterator,
+            tf.constant(first, tf.int64),
+            tf.constant(per_call or num_steps),
+            tf.constant(-1.0),
+        )
+        tables.append(values.numpy()[: int(done)])
     state = {v.path: v.numpy() for v in model.variables}
     state |= {name: v.numpy() for name, v in optimizer.slots().items()}
-    table = values.numpy()[: int(done)]
+    table = np.concatenate(tables)
     return state, dict(zip(step.metric_names, table.T, strict=True))
 
 
@@ -174,7 +181,7 @@ def test_steps_per_call_change_no_bit():
         num_hidden_layers=1, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
     )
     state, metrics = run(num_steps=6, config=dropping)
-    again, same = run(num_steps=6, config=dropping)
+    again, same = run(num_steps=6, config=dropping, per_call=2)
     for name in state:
         np.testing.assert_array_equal(state[name], again[name])
     np.testing.assert_array_equal(metrics["loss"], same["loss"])

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from modeling import checkpoint
 from training import (
+    agreement,
     averages,
     distribution,
     errors,
@@ -36,6 +37,7 @@ class Progress:
     step: int = 0
     seconds: float = 0.0
     best_value: float = float("nan")
+    best_step: int = 0
     evaluations_without_best: int = 0
 
     def extras(self):
@@ -49,7 +51,8 @@ class Progress:
         names = {field.name for field in dataclasses.fields(cls)}
         values = {n.removeprefix("run/"): float(x) for n, x in entries.items()}
         values["step"] = int(entries["global_step"])
-        values["evaluations_without_best"] = int(values["evaluations_without_best"])
+        for name in ("best_step", "evaluations_without_best"):
+            values[name] = int(values[name])
         return cls(**{name: x for name, x in values.items() if name in names})
 
     def complete(self, settings):
@@ -79,6 +82,7 @@ class Progress:
         sign = -1.0 if settings.best_metric.startswith("-") else 1.0
         if np.isnan(self.best_value) or sign * value > sign * self.best_value:
             self.best_value = value
+            self.best_step = self.step
             self.evaluations_without_best = 0
             return True
         self.evaluations_without_best += 1
@@ -132,6 +136,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
             state |= part.state()
         progress = _start(model, state, average, settings, reporter)
 
+    agreement.check_same_start(strategy, progress.step, settings.output_dir)
     if reason := progress.complete(settings):
         reporter.say(f"{settings.output_dir}: {reason}; nothing to train")
         if average:
@@ -154,7 +159,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
         loss_scale=loss_scale,
         averages=average,
     )
-    agree = _agreement(strategy, chief)
+    agree = agreement.make(strategy, chief)
     iterator = iter(distribution.distribute(stream, progress.step, strategy))
     meter = metering.Meter(
         settings,
@@ -237,6 +242,10 @@ def _start(model, state, average, settings, reporter):
         path = saving.prefix(settings.output_dir, found[-1])
         progress = Progress.from_checkpoint(saving.restore(path, state))
         reporter.say(f"going on from {path}")
+        if reporter.chief:
+            saving.remember_best(
+                settings.output_dir, progress.best_step, progress.best_value
+            )
         return progress
     if settings.init_checkpoint:
         report = checkpoint.load(model, settings.init_checkpoint)
@@ -284,33 +293,6 @@ def _position(progress, settings):
         return -1.0
     share = min(1.0, progress.seconds / settings.train_seconds)
     return share * settings.num_train_steps
-
-
-def _agreement(strategy, chief):
-    """Returns a function by which all workers take the same decisions.
-
-    It maps (steps, stop, seconds) to the chief's steps and seconds, and to whether any
-    worker wants to stop. Workers that disagreed would wait for each other forever.
-    """
-    if not distribution.is_multi_worker(strategy):
-        return lambda steps, stop, seconds: (steps, stop, seconds)
-    local = strategy.extended._num_devices_per_worker
-
-    @tf.function
-    def reduce(values):
-        def replica():
-            context = tf.distribute.get_replica_context()
-            # What comes from outside is on no device; a reduction needs one.
-            return context.all_reduce(steps.SUM, tf.identity(values))
-
-        return strategy.experimental_local_results(strategy.run(replica))[0]
-
-    def agree(count, stop, seconds):
-        values = [count if chief else 0, float(stop), seconds if chief else 0.0]
-        count, stop, seconds = reduce(tf.constant(values, tf.float64)).numpy()
-        return int(count / local), stop > 0.0, seconds / local
-
-    return agree
 
 
 def _evaluate(evaluate, average):

@@ -45,7 +45,7 @@ class Reporter:
     def __init__(self, folder, num_steps, chief=True):
         self._folder = folder
         self._num_steps = num_steps
-        self._chief = chief
+        self.chief = chief
         self._writers = {}
         self._jsonl = None
         self._bar = None
@@ -55,7 +55,7 @@ class Reporter:
 
     def say(self, text):
         """Prints one line, above the progress line if there is one."""
-        if self._chief:
+        if self.chief:
             tqdm.tqdm.write(text, file=sys.stderr)
 
     @contextlib.contextmanager
@@ -74,7 +74,7 @@ class Reporter:
 
     def begin(self, step):
         """Starts at `step`: what metrics.jsonl says of later steps is forgotten."""
-        if not self._chief:
+        if not self.chief:
             return
         kept = [r for r in read_metrics(self._folder) if r["step"] <= step]
         path = os.path.join(self._folder, METRICS)
@@ -106,7 +106,7 @@ class Reporter:
           values: {name: number}.
           kind: "train" or "eval".
         """
-        if not self._chief:
+        if not self.chief:
             return
         record = {"step": step, "kind": kind}
         record |= {name: float(value) for name, value in values.items()}
@@ -125,13 +125,13 @@ class Reporter:
             ) from error
 
     def text(self, name, markdown):
-        if self._chief:
+        if self.chief:
             with self._writer("").as_default(step=0):
                 tf.summary.text(name, markdown)
 
     def progress(self, step, loss, examples_per_second, seconds_per_step):
         """Moves the progress line, or prints one now and then where there is none."""
-        if not self._chief:
+        if not self.chief:
             return
         if self._bar:
             self._bar.update(step - self._bar.n)

@@ -50,6 +50,12 @@ def best_step(folder):
         return json.load(file)["step"]
 
 
+def remember_best(folder, step, value):
+    """Marks a checkpoint as the best where a kill came between it and its mark."""
+    if step in steps(folder) and best_step(folder) != step:
+        write_json(os.path.join(folder, BEST), {"step": step, "value": value})
+
+
 def write_json(path, value):
     """Writes `value` so that either the old file or the whole new one is there."""
     temporary = f"{path}.tmp-{os.getpid()}"
