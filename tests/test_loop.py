@@ -403,6 +403,11 @@ def run_workers(count, folder, *options):
     """
     for _ in range(3):
         workers = start_workers(count, folder, *options)
+        while any(worker.running() for worker in workers):
+            if any(worker.process.exitcode for worker in workers):
+                for worker in filter(Run.running, workers):
+                    worker.kill()  # it would wait for the other forever
+            time.sleep(0.05)
         codes, said = zip(*(worker.finish() for worker in workers), strict=True)
         if codes == (0,) * count:
             return
