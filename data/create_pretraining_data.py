@@ -6,14 +6,12 @@ become records, once for each duplicate. All work is cut into tasks that depend 
 corpus and the seed alone, so the records do not depend on the number of workers.
 """
 
-import dataclasses
 import os
-import random
 import tempfile
 
 import numpy as np
 import tqdm
-from absl import flags, logging
+from absl import flags
 
 from data import (
     documents,
@@ -48,6 +46,8 @@ def create(
     Raises:
       InputError: see `documents.pieces`; or there is too little text to make records.
     """
+    if temp_dir and not os.path.isdir(temp_dir):
+        raise errors.InputError(f"--temp_dir: the folder {temp_dir} does not exist")
     with (
         outputs.Files(output_files) as files,
         tempfile.TemporaryDirectory(
@@ -66,27 +66,21 @@ def create(
         )
         with parallel.Workers(num_workers, job) as workers:
             counts, tally = _tokenize(workers, input_files, text_bytes)
-            _check_text(counts, input_files, settings)
+            making.check_text(counts, input_files, settings)
             pools = spool.plan_pools(tally)
             made = _make(workers, files, pools, settings)
-        counts |= made.counts
-        if not counts["records"]:
-            raise errors.InputError(
-                f"no pair of sentences could be made from {counts['documents']} "
-                "document(s) of the same text; the next-sentence task needs two "
-                "different documents"
-            )
-        _warn(counts, settings)
-        manifest = _manifest(files, made, counts, tokenizer, settings)
+        making.check_records(counts | made.counts, settings)
+        names = [os.path.basename(path) for path in output_files]
+        manifest = making.manifest(
+            names, files.sizes, made, counts, tokenizer, settings
+        )
     outputs.write_manifest(outputs.manifest_path(output_files), manifest)
     return manifest
 
 
 def _tokenize(workers, input_files, text_bytes):
     """Tokenizes all text into the spool; returns counts and `spool.Tally`."""
-    counts = dict.fromkeys(
-        ["documents", "sentences", "tokens", "unknown_tokens", "skipped_lines"], 0
-    )
+    counts = dict.fromkeys(making.TEXT_COUNTS, 0)
     tally = spool.Tally()
     with _progress("tokenizing", text_bytes, "B") as bar:
         pieces = documents.pieces(input_files, bar.update)
@@ -99,14 +93,7 @@ def _tokenize(workers, input_files, text_bytes):
 
 def _make(workers, files, pools, settings):
     """Makes the records of all pools, one duplicate after the other."""
-    order = random.Random(f"order {settings.random_seed}")
-    tasks = []
-    for duplicate in range(settings.dupe_factor):
-        order.shuffle(pools)
-        tasks += [
-            making.Task(len(tasks) + i, duplicate, *pool)
-            for i, pool in enumerate(pools)
-        ]
+    tasks = making.tasks(pools, settings)
     total = making.Made([], [0] * len(files.paths), {}, np.zeros(1, np.int64))
     with _progress("making records", len(tasks), "pool") as bar:
         for made in workers.map(making.make_records, tasks):
@@ -121,66 +108,6 @@ def _progress(what, total, unit):
     return tqdm.tqdm(
         desc=what, total=total, unit=unit, unit_scale=unit == "B", disable=None
     )
-
-
-def _check_text(counts, input_files, settings):
-    if not counts["documents"]:
-        raise errors.InputError(
-            f"no text in {', '.join(input_files)} ({counts['skipped_lines']} line(s) "
-            "without a token); expected one sentence per line, blank lines between "
-            "documents"
-        )
-    if settings.next_sentence and counts["documents"] < 2:
-        raise errors.InputError(
-            f"{', '.join(input_files)}: one document of {counts['sentences']} "
-            "sentence(s); the next-sentence task needs at least two documents, with a "
-            "blank line between them (or use --no_next_sentence)"
-        )
-
-
-def _warn(counts, settings):
-    share = counts["random_next"] / counts["records"]
-    if settings.next_sentence and not 0.2 < share < 0.8:
-        logging.warning(
-            "%.1f %% of the %d records have a random next sentence, where about 50 %% "
-            "is usual: there are %d sentences in %d documents",
-            100 * share,
-            counts["records"],
-            counts["sentences"],
-            counts["documents"],
-        )
-
-
-def _manifest(files, made, counts, tokenizer, settings):
-    lengths = made.lengths
-    sequences = int(lengths.sum())
-    tokens = int(lengths @ np.arange(len(lengths)))
-    positions = counts["records"] * settings.max_seq_length
-    return {
-        "files": [
-            {"name": os.path.basename(path), "records": number, "bytes": size}
-            for path, number, size in zip(
-                files.paths, made.records, files.sizes, strict=True
-            )
-        ],
-        "settings": dataclasses.asdict(settings),
-        "vocabulary": {
-            "size": len(tokenizer.tokens),
-            "sha256": tokenizer.vocab_hash(),
-            "pad_id": tokenizer.pad_id,
-            "cls_id": tokenizer.cls_id,
-            "sep_id": tokenizer.sep_id,
-            "mask_id": tokenizer.mask_id,
-        },
-        "counts": counts | {"sequences": sequences, "tokens_in_records": tokens},
-        "shares": {
-            "random_next": counts["random_next"] / sequences,
-            "predicted": counts["predictions"] / tokens,
-            "padding": 1 - tokens / positions,
-            "unknown": counts["unknown_tokens"] / counts["tokens"],
-        },
-        "lengths": {str(i): int(lengths[i]) for i in np.nonzero(lengths)[0]},
-    }
 
 
 def define_flags():

@@ -69,7 +69,7 @@ def open_binary(path):
     return open(path, "rb")
 
 
-def pieces(paths, on_read=None):
+def pieces(paths, on_read=None, open_file=open_binary):
     """Cuts files between documents into pieces of some megabytes.
 
     Line ends become "\\n" and a byte-order mark at the front goes. Unlike the original:
@@ -78,6 +78,7 @@ def pieces(paths, on_read=None):
     Args:
       paths: list of str.
       on_read: None or a function that is told the number of bytes after each read.
+      open_file: function of a path, gives a binary file of what is not compressed.
 
     Yields:
       `Piece`.
@@ -88,7 +89,7 @@ def pieces(paths, on_read=None):
     for path in paths:
         line = 1
         rest = b""
-        for block in _blocks(path):
+        for block in _blocks(path, open_file):
             if on_read:
                 on_read(len(block))
             block = rest + block
@@ -104,9 +105,9 @@ def pieces(paths, on_read=None):
             yield Piece(path, line, rest)
 
 
-def _blocks(path):
+def _blocks(path, open_file):
     """Blocks of a file with the line ends made "\\n"."""
-    with open_binary(path) as stream:
+    with open_file(path) as stream:
         try:
             block = stream.read(PIECE_BYTES)
             if block.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -5,12 +5,24 @@ Letters in shapes: n rows, S positions, P predictions.
 
 import dataclasses
 import gzip
+import random
 
 import numpy as np
+from absl import logging
 
-from data import documents, instances, masking, packing, records, spool, tokenization
+from data import (
+    documents,
+    errors,
+    instances,
+    masking,
+    packing,
+    records,
+    spool,
+    tokenization,
+)
 
 POSITIONS_AT_ONCE = 1 << 18
+TEXT_COUNTS = "documents sentences tokens unknown_tokens skipped_lines".split()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +55,22 @@ class Job:
 
 
 def tokenize_piece(job, piece):
-    """Tokenizes documents and puts them into the spool."""
+    """Tokenizes documents and puts them into the spool; see `tokenize`."""
+    docs, counts = tokenize(job, piece)
+    spool.append(job.folder, job.num_spool_files, docs)
+    return counts, spool.Tally.of(docs)
+
+
+def tokenize(job, piece):
+    """Tokenizes a `documents.Piece`.
+
+    Returns:
+      `documents.Documents` and a dict of int, what was counted in the text.
+    """
     settings = job.settings
     docs, skipped = documents.tokenize(
         piece, job.tokenizer, settings.random_seed, settings.skip_undecodable
     )
-    spool.append(job.folder, job.num_spool_files, docs)
     counts = {
         "documents": len(docs.keys),
         "sentences": len(docs.lengths),
@@ -56,7 +78,7 @@ def tokenize_piece(job, piece):
         "unknown_tokens": int(np.count_nonzero(docs.tokens == job.tokenizer.unk_id)),
         "skipped_lines": skipped,
     }
-    return counts, spool.Tally.of(docs)
+    return docs, counts
 
 
 @dataclasses.dataclass
@@ -94,14 +116,45 @@ class Task:
     end_bin: int
 
 
+def tasks(pools, settings):
+    """All tasks, one duplicate after the other, the pools in another order each time.
+
+    Args:
+      pools: list of (first bin, end bin), see `spool.plan_pools`.
+      settings: `Settings`.
+
+    Returns:
+      List of `Task`; their numbers are the order of their records in the files.
+    """
+    rng = random.Random(f"order {settings.random_seed}")
+    pools = list(pools)
+    ordered = []
+    for duplicate in range(settings.dupe_factor):
+        rng.shuffle(pools)
+        ordered += [
+            Task(len(ordered) + i, duplicate, *pool) for i, pool in enumerate(pools)
+        ]
+    return ordered
+
+
 def make_records(job, task):
-    """Makes the records of a task: `Made`."""
-    settings = job.settings
-    seed = f"{settings.random_seed} {task.duplicate} {task.first_bin}"
-    token_type = "<u2" if job.vocabulary.size <= 1 << 16 else "<i4"
+    """Makes the records of a task from the spool: `Made`."""
+    token_type = token_dtype(job.vocabulary.size)
     pool = spool.load(
         job.folder, job.num_spool_files, task.first_bin, task.end_bin, token_type
     )
+    return records_of_pool(job, pool, task)
+
+
+def token_dtype(vocab_size):
+    """The type in which token ids are kept, little-endian everywhere."""
+    return "<u2" if vocab_size <= 1 << 16 else "<i4"
+
+
+def records_of_pool(job, pool, task):
+    """Makes the records of a task: `Made`."""
+    settings = job.settings
+    seed = f"{settings.random_seed} {task.duplicate} {task.first_bin}"
     dropped = 0
     if settings.next_sentence:
         pairs, dropped = instances.next_sentence_pairs(
@@ -191,3 +244,83 @@ def _compress(data, settings):
     if settings.compression == "GZIP" and data:
         return gzip.compress(data, compresslevel=6, mtime=0)
     return data
+
+
+def check_text(counts, input_files, settings):
+    """Raises InputError for text from which no records can be made."""
+    if not counts["documents"]:
+        raise errors.InputError(
+            f"no text in {', '.join(input_files)} ({counts['skipped_lines']} line(s) "
+            "without a token); expected one sentence per line, blank lines between "
+            "documents"
+        )
+    if settings.next_sentence and counts["documents"] < 2:
+        raise errors.InputError(
+            f"{', '.join(input_files)}: one document of {counts['sentences']} "
+            "sentence(s); the next-sentence task needs at least two documents, with a "
+            "blank line between them (or use --no_next_sentence)"
+        )
+
+
+def check_records(counts, settings):
+    """Raises InputError for no records; warns of labels that are nearly all alike."""
+    if not counts["records"]:
+        raise errors.InputError(
+            f"no pair of sentences could be made from {counts['documents']} "
+            "document(s) of the same text; the next-sentence task needs two different "
+            "documents"
+        )
+    share = counts["random_next"] / counts["records"]
+    if settings.next_sentence and not 0.2 < share < 0.8:
+        logging.warning(
+            "%.1f %% of the %d records have a random next sentence, where about 50 %% "
+            "is usual: there are %d sentences in %d documents",
+            100 * share,
+            counts["records"],
+            counts["sentences"],
+            counts["documents"],
+        )
+
+
+def manifest(names, sizes, made, counts, tokenizer, settings):
+    """What the manifest says (see docs/data.md).
+
+    Args:
+      names: list of str, the output files without their folder.
+      sizes: list of int, their bytes.
+      made: `Made`, the sum of all tasks.
+      counts: dict of int, of the text.
+      tokenizer: `tokenization.Tokenizer`.
+      settings: `Settings`.
+
+    Returns:
+      A dict for JSON.
+    """
+    counts = counts | made.counts
+    lengths = made.lengths
+    sequences = int(lengths.sum())
+    tokens = int(lengths @ np.arange(len(lengths)))
+    positions = counts["records"] * settings.max_seq_length
+    return {
+        "files": [
+            {"name": name, "records": number, "bytes": size}
+            for name, number, size in zip(names, made.records, sizes, strict=True)
+        ],
+        "settings": dataclasses.asdict(settings),
+        "vocabulary": {
+            "size": len(tokenizer.tokens),
+            "sha256": tokenizer.vocab_hash(),
+            "pad_id": tokenizer.pad_id,
+            "cls_id": tokenizer.cls_id,
+            "sep_id": tokenizer.sep_id,
+            "mask_id": tokenizer.mask_id,
+        },
+        "counts": counts | {"sequences": sequences, "tokens_in_records": tokens},
+        "shares": {
+            "random_next": counts["random_next"] / sequences,
+            "predicted": counts["predictions"] / tokens,
+            "padding": 1 - tokens / positions,
+            "unknown": counts["unknown_tokens"] / counts["tokens"],
+        },
+        "lengths": {str(i): int(lengths[i]) for i in np.nonzero(lengths)[0]},
+    }

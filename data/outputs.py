@@ -58,7 +58,7 @@ class Files:
         try:
             self._streams[i].write(data)
         except OSError as error:
-            raise _full_disk(self.paths[i], error) from error
+            raise full_disk(self.paths[i], error) from error
         self.sizes[i] += len(data)
 
     def __exit__(self, kind, error, trace):
@@ -70,7 +70,7 @@ class Files:
                 try:
                     stream.close()
                 except OSError as close_error:
-                    raise _full_disk(path, close_error) from close_error
+                    raise full_disk(path, close_error) from close_error
             for path in self.paths:
                 os.replace(_temporary(path), path)
         finally:
@@ -98,7 +98,8 @@ def _open(path):
     return open(path, "wb")
 
 
-def _full_disk(path, error):
+def full_disk(path, error):
+    """The error to raise for an OSError in writing; a full disk gets a sentence."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return errors.InputError(f"{path}: no space left; nothing was kept")
     return error

@@ -9,13 +9,18 @@ import os
 
 import numpy as np
 
-from data import documents, instances
+from data import documents, instances, outputs
 
 BINS = 4096  # finest division of documents by key; pools are whole bins
 POOL_TOKENS = 1 << 19
 POOL_DOCUMENTS = 32
 
 _BIN_SHIFT = np.uint64(64 - 12)
+
+
+def bins(keys):
+    """The bins of documents: int64, of their keys, uint64."""
+    return (keys >> _BIN_SHIFT).astype(np.int64)
 
 
 class Tally:
@@ -33,10 +38,9 @@ class Tally:
     def of(cls, docs):
         """Of `documents.Documents`."""
         tally = cls()
-        bins = (docs.keys >> _BIN_SHIFT).astype(np.int64)
-        tally.documents = np.bincount(bins, minlength=BINS)
+        tally.documents = np.bincount(bins(docs.keys), minlength=BINS)
         sizes = np.diff(_ends(docs))
-        tally.tokens = np.bincount(bins, sizes, BINS).astype(np.int64)
+        tally.tokens = np.bincount(bins(docs.keys), sizes, BINS).astype(np.int64)
         return tally
 
 
@@ -79,7 +83,7 @@ def append(folder, files, docs):
       files: int, power of two, see `num_files`.
       docs: `documents.Documents`.
     """
-    owner = (docs.keys >> _BIN_SHIFT).astype(np.int64) // (BINS // files)
+    owner = bins(docs.keys) // (BINS // files)
     token_ends = _ends(docs)
     sentence_ends = np.concatenate([[0], np.cumsum(docs.num_sentences, dtype="i8")])
     bounds = np.searchsorted(owner, np.arange(files + 1))
@@ -94,9 +98,13 @@ def append(folder, files, docs):
             docs.tokens[tokens],
         )
         sizes = np.array([len(block[0]), len(block[2]), len(block[3])], "<i8")
-        with open(os.path.join(folder, f"{i:03d}-{os.getpid()}"), "ab") as stream:
-            for part in (sizes, *block):
-                stream.write(part)
+        path = os.path.join(folder, f"{i:03d}-{os.getpid()}")
+        try:
+            with open(path, "ab") as stream:
+                for part in (sizes, *block):
+                    stream.write(part)
+        except OSError as error:
+            raise outputs.full_disk(path, error) from error
 
 
 def load(folder, files, first_bin, end_bin, token_type):
@@ -122,7 +130,7 @@ def load(folder, files, first_bin, end_bin, token_type):
                 block = _read_block(stream, np.frombuffer(head, "<i8"), token_type)
                 blocks.append(_keep(block, first_bin, end_bin))
     columns = map(np.concatenate, zip(*blocks, strict=True))
-    return _pool(documents.Documents(*columns))
+    return pool(documents.Documents(*columns))
 
 
 def _read_block(stream, sizes, token_type):
@@ -141,8 +149,7 @@ def _read_block(stream, sizes, token_type):
 
 def _keep(docs, first_bin, end_bin):
     """The documents in the bins, which are neighbours in a block."""
-    bins = (docs.keys >> _BIN_SHIFT).astype(np.int64)
-    first, end = np.searchsorted(bins, [first_bin, end_bin])
+    first, end = np.searchsorted(bins(docs.keys), [first_bin, end_bin])
     sentence_ends = np.concatenate([[0], np.cumsum(docs.num_sentences, dtype="i8")])
     token_ends = _ends(docs)
     return documents.Documents(
@@ -153,8 +160,8 @@ def _keep(docs, first_bin, end_bin):
     )
 
 
-def _pool(docs):
-    """Sorts documents by key."""
+def pool(docs):
+    """Puts `documents.Documents` in the order of their keys: `instances.Pool`."""
     order = np.argsort(docs.keys, kind="stable")
     sentence_ends = np.concatenate([[0], np.cumsum(docs.num_sentences, dtype="i8")])
     token_ends = _ends(docs)
