@@ -26,6 +26,9 @@ WITH_TENSORFLOW = {
     "word_vectors",
 }
 
+# What can be imported only where requirements-beam.txt is installed.
+WITH_BEAM = {"beam_pipeline"}
+
 
 def files(*folders):
     found = [
@@ -37,7 +40,7 @@ def files(*folders):
 PACKAGE_FILES = files(*PACKAGES)
 SCRIPTS = files(".", *SCRIPT_FOLDERS)
 DATA_WITHOUT_TENSORFLOW = sorted(
-    path.stem for path in files("data") if path.stem not in WITH_TENSORFLOW
+    path.stem for path in files("data") if path.stem not in WITH_TENSORFLOW | WITH_BEAM
 )
 every_file = pytest.mark.parametrize(
     "path", PACKAGE_FILES + SCRIPTS + files("tests"), ids=lambda path: name_of(path)
