@@ -301,8 +301,9 @@ def write_keras(path, model, task, labels):
     _refuse_to_overwrite(path)
     names = model.weights.shapes
     rows = names["output_weights"][0] if "output_weights" in names else None
-    built = tasks.TASKS[task].make(model.config, rows)
-    checkpoint.load(built, model.weights)
+    built, _ = checkpoint.build(
+        lambda: tasks.TASKS[task].make(model.config, rows), model.weights
+    )
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     temporary = os.path.join(os.path.dirname(path), f"writing-{os.path.basename(path)}")
     if path.endswith(".keras"):

@@ -96,9 +96,13 @@ def main(_):
     )
     with strategy.scope():
         dtype = "float32" if FLAGS.dtype == "float32" else f"mixed_{FLAGS.dtype}"
-        model = bert.BertModel(config, dtype=dtype)
         # No layer's vectors depend on the pooler.
-        print(checkpoint.load(model, FLAGS.init_checkpoint, ["bert/pooler"]))
+        model, report = checkpoint.build(
+            lambda: bert.BertModel(config, dtype=dtype),
+            FLAGS.init_checkpoint,
+            ["bert/pooler"],
+        )
+    print(report)
 
     def on_a_replica(features):
         return layer_vectors.vectors(model, features, layers, combine)

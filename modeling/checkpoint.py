@@ -10,14 +10,16 @@ the report; only what would silently ruin the encoder is an error.
 """
 
 import dataclasses
+import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from modeling import config as config_lib
-from modeling import matching, readers
+from modeling import deferred, matching, readers
 
 read = readers.read
 
@@ -41,24 +43,68 @@ def load(
         missing or has another shape. The last two leave the model as it was.
     """
     checkpoint = source if isinstance(source, Mapping) else readers.read(source)
+    report = _match(model, checkpoint, allow_missing)
     variables = {variable.path: variable for variable in model.variables}
-    if not getattr(model, "uses_pooler", True):
-        allow_missing = (*allow_missing, "bert/pooler")
-    report = matching.match(
-        {name: tuple(variable.shape) for name, variable in variables.items()},
-        checkpoint,
-        allow_missing,
-    )
     not_finite = []
     for name in report.loaded:
-        variable, value = variables[name], np.asarray(checkpoint[name], np.float32)
-        if not np.isfinite(value).all():
-            not_finite.append(name)
-        if name in report.resized:
-            rows = min(report.resized[name])
-            value = np.concatenate([value[:rows], variable.numpy()[rows:]])
+        variable = variables[name]
+        value = _value(checkpoint, name, report, not_finite, variable.numpy)
         variable.assign(value)
     return dataclasses.replace(report, not_finite=tuple(not_finite))
+
+
+def build(
+    make_model: Callable,
+    source: str | os.PathLike | Mapping,
+    allow_missing: Iterable[str] = (),
+) -> tuple[keras.Model, matching.Report]:
+    """Makes a model with the weights of a checkpoint.
+
+    The same as to make it and `load`, in a third of the time: no random numbers are
+    drawn that would be replaced, and no array is in memory twice.
+
+    Args:
+      make_model: function without arguments, such as
+        `lambda: heads.SpanModel(config)`.
+      source, allow_missing: as for `load`.
+
+    Returns:
+      The model, and what was and what was not loaded.
+
+    Raises:
+      ModelError: as for `load`.
+    """
+    checkpoint = source if isinstance(source, Mapping) else readers.read(source)
+    reports, not_finite = [], []
+
+    def prepare(model):
+        report = _match(model, checkpoint, allow_missing)
+        reports.append(report)
+        return {
+            name: functools.partial(_value, checkpoint, name, report, not_finite)
+            for name in report.loaded
+        }
+
+    model = deferred.make(make_model, prepare)
+    return model, dataclasses.replace(reports[0], not_finite=tuple(not_finite))
+
+
+def _match(model, checkpoint, allow_missing):
+    shapes = {variable.path: tuple(variable.shape) for variable in model.variables}
+    if not getattr(model, "uses_pooler", True):
+        allow_missing = (*allow_missing, "bert/pooler")
+    return matching.match(shapes, checkpoint, allow_missing)
+
+
+def _value(checkpoint, name, report, not_finite, fresh):
+    """The array of a variable; what of it the file lacks is from `fresh`."""
+    value = np.asarray(checkpoint[name], np.float32)
+    if not np.isfinite(value).all():
+        not_finite.append(name)
+    if name in report.resized:
+        rows = min(report.resized[name])
+        value = np.concatenate([value[:rows], np.asarray(fresh())[rows:]])
+    return value
 
 
 def weights(model) -> dict[str, np.ndarray]:

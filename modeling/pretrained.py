@@ -55,8 +55,11 @@ def open_model(
         )
     if num_labels is None and tasks.TASKS[task].has_labels:
         num_labels = _num_labels(weights, described, task)
-    model = tasks.TASKS[task].make(described.config, num_labels, **options)
-    return model, checkpoint.load(model, weights, allow_missing)
+    return checkpoint.build(
+        lambda: tasks.TASKS[task].make(described.config, num_labels, **options),
+        weights,
+        allow_missing,
+    )
 
 
 def _num_labels(weights, described, task):

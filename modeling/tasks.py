@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import keras
-
-from modeling import bert, heads
+from modeling import bert, deferred, heads
 from modeling import config as config_lib
 
 
@@ -73,10 +71,8 @@ def shapes(task: str, config: config_lib.BertConfig, num_labels: int | None):
     Returns:
       The shapes, and beginnings of names that its outputs do not depend on.
     """
-    with keras.StatelessScope(initialize_variables=False):
-        model = TASKS[task].make(config, num_labels)
-        result = {v.path: tuple(v.shape) for v in model.variables}
-    return result, () if getattr(model, "uses_pooler", True) else ("bert/pooler",)
+    found, model = deferred.shapes(lambda: TASKS[task].make(config, num_labels))
+    return found, () if getattr(model, "uses_pooler", True) else ("bert/pooler",)
 
 
 def of_names(names: Mapping[str, tuple[int, ...]]) -> str:

@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -221,6 +222,48 @@ class TestOriginal:
             config_lib.ModelError, match="not .*ckpt.data-00000-of-0000"
         ):
             checkpoint.read(folder)
+
+
+class TestBuild:
+    def test_the_same_as_to_make_and_load(self, tmp_path, arrays):
+        prefix = written(tmp_path, arrays)
+        keras.utils.set_random_seed(3)
+        made = heads.ClassifierModel(toy.CONFIG, num_labels=2)
+        loaded = checkpoint.load(made, prefix)
+        built, report = checkpoint.build(
+            lambda: heads.ClassifierModel(toy.CONFIG, num_labels=2), prefix
+        )
+        assert report == loaded
+        for ours, theirs in zip(built.variables, made.variables, strict=True):
+            assert ours.path == theirs.path
+            if ours.path.startswith("bert/"):
+                np.testing.assert_array_equal(ours, theirs)
+        # The head is drawn as always.
+        assert np.std(built.output_weights) > 0
+        features = toy.features()
+        assert built(features)["logits"].shape == (3, 2)
+
+    def test_a_padded_vocabulary_and_numbers_that_are_none(self, tmp_path, arrays):
+        bias = "bert/pooler/dense/bias"
+        bad = arrays | {bias: np.float32([1, np.nan, 2, np.inf])}
+        config = dataclasses.replace(toy.CONFIG, vocab_size=56)
+        model, report = checkpoint.build(
+            lambda: bert.BertModel(config), written(tmp_path, bad)
+        )
+        assert report.not_finite == (bias,)
+        table = model.embeddings.word_embeddings.numpy()
+        name = "bert/embeddings/word_embeddings"
+        assert report.resized == {name: (50, 56)}
+        np.testing.assert_array_equal(table[:50], arrays[name])
+        assert np.std(table[50:]) > 0
+
+    def test_mistakes_leave_no_scope_behind(self, tmp_path, arrays):
+        part = {n: a for n, a in arrays.items() if n != "bert/pooler/dense/kernel"}
+        with pytest.raises(config_lib.ModelError, match="no bert/pooler/dense/kernel,"):
+            checkpoint.build(
+                lambda: bert.BertModel(toy.CONFIG), written(tmp_path, part)
+            )
+        assert np.std(bert.BertModel(toy.CONFIG).pooler.kernel) > 0
 
 
 class TestShapes:
