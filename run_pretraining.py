@@ -149,6 +149,11 @@ def _stream(args, pattern, batch_size, config, training=False):
     manifests = outputs.find_manifests(files)
     for path, (manifest, _) in manifests.items():
         _check_vocabulary(args, path, manifest["vocabulary"], config)
+        if not (manifest["settings"]["next_sentence"] or args.no_next_sentence):
+            raise errors.RunError(
+                f"{path} was made with --no_next_sentence, its rows are no pairs; "
+                "expected --no_next_sentence here, too"
+            )
     stream = pretraining.PretrainingStream(
         files,
         batch_size,

@@ -5,8 +5,8 @@ quotient: sums over micro-batches, replicas and workers are then exact, and the 
 happens once.
 """
 
+import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -60,7 +60,8 @@ def _weighted(values, weights):
     return tf.reduce_sum(values * weights), tf.reduce_sum(weights)
 
 
-class Objective(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Objective:
     """What a model is trained for.
 
     The total loss is the sum over names of sums[name] / (weights[name] +

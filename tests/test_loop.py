@@ -52,7 +52,8 @@ class Run:
         os.kill(self.process.pid, number)
 
     def kill(self):
-        self.send(signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+            self.send(signal.SIGKILL)
         self.process.join()
 
     def finish(self, seconds=300):

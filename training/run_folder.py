@@ -13,12 +13,16 @@ NAME = "run.json"
 
 
 def own_flags(parsed):
-    """Returns {name: value} of the flags of this project, without absl's own."""
+    """Returns {name: value} of the flags of this project.
+
+    Those that absl and TensorFlow define for themselves say nothing of the run, and
+    another version has others.
+    """
     modules = parsed.flags_by_module_dict()
     return {
         flag.name: flag.value
         for module, defined in sorted(modules.items())
-        if not module.startswith("absl.")
+        if not module.startswith(("absl.", "tensorflow."))
         for flag in defined
     }
 

@@ -276,6 +276,8 @@ class TrainStep:
         return row, row[self.metric_names.index("finite")] > 0.0
 
 
+# A run is evaluated often and should be traced once; one, not to keep models alive.
+@functools.lru_cache(maxsize=1)
 def evaluation_function(model, objective, strategy, xla=False):
     """Returns a compiled function: next of an iterator -> {name: (sum, weight)}."""
 
@@ -300,7 +302,6 @@ def evaluation_function(model, objective, strategy, xla=False):
     return run
 
 
-# A run is evaluated often and should be traced once; one, not to keep models alive.
 @functools.lru_cache(maxsize=1)
 def prediction_function(model, strategy, xla=False):
     """Returns a compiled function: next of an iterator -> outputs of all its rows."""
