@@ -7,7 +7,9 @@ are TensorFlow's own.
 
 import tensorflow as tf
 
-_CODE_POINTS = 0x110000
+from data import in_graph_tables
+
+_CODE_POINTS = in_graph_tables.NUM_CODES
 # The tree of pieces that begin a word, and that of pieces that go on with one.
 _FIRST, _LATER = 0, 1
 
@@ -22,17 +24,20 @@ class WordPiece(tf.Module):
     Args:
       vocab: dict, token -> id.
       unk_id: id of a word that can't be cut into known pieces.
+      specials: {code point beyond Unicode: id}, words of one character.
     """
 
-    def __init__(self, vocab, unk_id):
+    def __init__(self, vocab, unk_id, specials=None):
         super().__init__(name="wordpiece")
         self._unk_id = unk_id
         edges = {}  # node * _CODE_POINTS + code point -> node
         ids = {}  # node -> id of the piece that ends there
         for token, token_id in vocab.items():
-            _add(edges, ids, _FIRST, token, token_id)
+            _add(edges, ids, _FIRST, map(ord, token), token_id)
             if token.startswith("##"):
-                _add(edges, ids, _LATER, token[2:], token_id)
+                _add(edges, ids, _LATER, map(ord, token[2:]), token_id)
+        for code, token_id in (specials or {}).items():
+            _add(edges, ids, _FIRST, [code], token_id)
         edges = dict(sorted(edges.items()))
         piece_ids = [ids.get(node, -1) for node in range(len(edges) + 2)]
         self._edges = tf.constant(list(edges), tf.int64)
@@ -48,7 +53,8 @@ class WordPiece(tf.Module):
           is_unknown: bool [W], words that are unknown whatever they look like.
 
         Returns:
-          (ids, words): int32 [P] and int64 [P], the pieces and the word of each.
+          (ids, begins): int32 [P] and int64 [P], the pieces and where in `codes` each
+          begins, ascending.
         """
         num_codes = tf.size(codes, tf.int64)
         is_first = tf.concat([words[:1] == words[:1], words[1:] != words[:-1]], 0)
@@ -59,7 +65,7 @@ class WordPiece(tf.Module):
         unknown = tf.gather(is_unknown, words)  # [C]
         ids = tf.where(unknown, self._unk_id, ids)
         begins = tf.where(unknown, is_first, begins)
-        return tf.boolean_mask(ids, begins), tf.boolean_mask(words, begins)
+        return tf.boolean_mask(ids, begins), tf.where(begins)[:, 0]
 
     def _longest(self, codes, is_first, ends):
         """The longest piece from each code point on: its id and length, int64 [C].
@@ -93,11 +99,12 @@ class WordPiece(tf.Module):
         return ids, lengths
 
 
-def _add(edges, ids, node, piece, piece_id):
+def _add(edges, ids, root, codes, piece_id):
     """Adds a piece to a tree; the empty piece is none."""
-    for char in piece:
-        node = edges.setdefault(node * _CODE_POINTS + ord(char), len(edges) + 2)
-    if piece:
+    node = root
+    for code in codes:
+        node = edges.setdefault(node * _CODE_POINTS + code, len(edges) + 2)
+    if node != root:
         ids[node] = piece_id
 
 

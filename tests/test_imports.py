@@ -18,6 +18,8 @@ SCRIPT_FOLDERS = ("demo", "benchmarks")
 # a second and is cheap to fork.
 WITH_TENSORFLOW = {
     "batching",
+    "in_graph_normalization",
+    "in_graph_tables",
     "in_graph_tokenization",
     "in_graph_wordpiece",
     "inspect",

@@ -70,6 +70,10 @@ class Served(tf.Module):
         return tf.strings.reduce_join(self.tokenizer.words(text), -1, separator=" ")
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def pieces(self, text):
+        return self.tokenizer.pieces(text)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def single(self, text_a):
         return self.tokenizer(text_a)
 
@@ -95,6 +99,13 @@ def python():
     return {
         lower: tokenization.Tokenizer(conftest.V50, lower) for lower in (False, True)
     }
+
+
+@pytest.fixture(scope="module")
+def typed():
+    options = {"special_tokens_in_text": True}
+    graph = in_graph_tokenization.InGraphTokenizer(conftest.V50, **options)
+    return Served(graph), tokenization.Tokenizer(conftest.V50, **options)
 
 
 # In the other process: nothing but TensorFlow.
@@ -176,6 +187,24 @@ def test_any_text_equals_the_python_tokenizer(served, python, pairs):
             assert words.decode() == " ".join(tokenizer.basic.tokenize(text))
 
 
+specials = st.sampled_from([*tokenization.SPECIAL_TOKENS, "[MASK", "[[MASK]]", " "])
+
+
+@hypothesis.given(st.lists(st.lists(st.one_of(texts, specials), max_size=4)))
+@hypothesis.example([["a\u0301\u0323", "[MASK]", "\u0301a"], ["\u0301"], []])
+@hypothesis.example([["\u1b44\u302e\u0301 ,\u0301\u0301", "\u1e69\u0307\u1b44"]])
+@hypothesis.settings(max_examples=30, deadline=None)
+def test_pieces_know_their_place_and_special_tokens_can_be_typed(typed, parts):
+    served, python = typed
+    batch = ["".join(row) for row in parts]
+    found = served.pieces(tf.constant(batch, tf.string))
+    for row, text in enumerate(batch):
+        ids, places = python.encode_with_offsets(text)
+        assert found.ids[row].numpy().tolist() == ids
+        starts, ends = found.starts[row].numpy(), found.ends[row].numpy()
+        assert list(zip(starts, ends, strict=True)) == places, text
+
+
 def test_small_inputs(served):
     features = served[True].pair(
         ["The [MASK] fox", "hello\x0cworld", "", "unaffable " * 9], ["dog", "", "", "a"]
@@ -220,10 +249,8 @@ def test_options_are_those_of_the_python_tokenizer():
     assert graph.tokenize(tf.constant(texts)).to_list() == [
         python.encode(text) for text in texts
     ]
-    with pytest.raises(errors.InputError, match="special_tokens_in_text"):
-        in_graph_tokenization.InGraphTokenizer(
-            conftest.V50, special_tokens_in_text=True
-        )
+    with pytest.raises(errors.InputError, match="at least 3"):
+        in_graph_tokenization.InGraphTokenizer(conftest.V50, max_seq_length=2)
 
 
 def test_truncation_takes_pieces_one_by_one_from_the_longer():
@@ -251,9 +278,10 @@ def test_pieces_of_made_up_vocabularies():
         vocab = {piece: i for i, piece in enumerate(["[UNK]", "", "##", *pieces])}
         words = [made_up(9) for _ in range(40)]
         codes = tf.strings.unicode_decode(words, "UTF-8")
-        ids, word = in_graph_wordpiece.WordPiece(vocab, 0)(
+        ids, begins = in_graph_wordpiece.WordPiece(vocab, 0)(
             codes.values, codes.value_rowids(), codes.row_lengths() > 8
         )
+        word = tf.gather(codes.value_rowids(), begins)
         python = tokenization.WordPiece(vocab, max_chars_per_word=8)
         found = tf.RaggedTensor.from_value_rowids(ids, word, len(words)).to_list()
         assert found == [list(python.encode(word)) for word in words]
