@@ -20,6 +20,12 @@ from training import optimization
 
 SUM = tf.distribute.ReduceOp.SUM
 
+# No model or objective branches or loops over tensors in Python's own words: where
+# TensorFlow need not look for that, tracing takes half the time.
+no_autograph = tf.autograph.experimental.do_not_convert
+graph = functools.partial(tf.function, autograph=False)
+compiled = functools.partial(graph, jit_compile=True)
+
 
 def model_features(features):
     """Drops what only the host needs."""
@@ -104,9 +110,7 @@ class TrainStep:
         # Under a strategy only the part between two reductions can be compiled by
         # XLA: the reductions have no XLA kernel on GPU.
         self._gradients = (
-            tf.function(self._accumulate, jit_compile=True)
-            if settings.xla
-            else self._accumulate
+            compiled(self._accumulate) if settings.xla else self._accumulate
         )
 
     def _forward_backward(self, features, seed, divisors, scale):
@@ -157,6 +161,7 @@ class TrainStep:
         )
         return total
 
+    @no_autograph
     def replica_step(self, features, step, position):
         """Runs one step on this replica's rows.
 
@@ -284,7 +289,7 @@ def evaluation_function(model, objective, strategy, xla=False):
     def forward(features):
         return objective.metrics(model(features, training=False), features)
 
-    forward = tf.function(forward, jit_compile=True) if xla else forward
+    forward = compiled(forward) if xla else forward
 
     def replica(features):
         context = tf.distribute.get_replica_context()
@@ -292,7 +297,7 @@ def evaluation_function(model, objective, strategy, xla=False):
 
     # The iterator, not a batch, is the argument: a batch would bring its own length
     # along and have the function traced again for each bucket.
-    @tf.function
+    @graph
     def run(iterator):
         return tf.nest.map_structure(
             lambda value: strategy.experimental_local_results(value)[0],
@@ -309,9 +314,9 @@ def prediction_function(model, strategy, xla=False):
     def forward(features):
         return model(features, training=False)
 
-    forward = tf.function(forward, jit_compile=True) if xla else forward
+    forward = compiled(forward) if xla else forward
 
-    @tf.function
+    @graph
     def run(iterator):
         def replica(features):
             return forward(model_features(features)) | {
