@@ -1,0 +1,393 @@
+"""serve.py as a process: what it answers, what it bears, and how it ends."""
+
+import asyncio
+import concurrent.futures
+import gzip
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+pytest.importorskip("aiohttp", reason="needs requirements-serve.txt")
+pytest.importorskip("prometheus_client", reason="needs requirements-serve.txt")
+
+from data import in_graph_tokenization, tokenization
+from modeling import heads, serving
+from server import application, lifetime, saved_models
+from tests import drive, toy
+
+LIMITS = ["--max_request_bytes=20000", "--read_seconds=1", "--max_open_requests=60"]
+PREDICT = "/v1/models/toy:predict"
+HEAD = f"POST {PREDICT} HTTP/1.1\r\nHost: a\r\n"
+LENGTHS = (1, 7, 3, 16, 7, 2, 11)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, v50_file):
+    """Two versions: a folder of SavedModels, and the model of the second."""
+    folder = tmp_path_factory.mktemp("serve") / "exported"
+    tokenize = in_graph_tokenization.InGraphTokenizer(
+        tokenization.load_vocab(v50_file), True, 16
+    )
+    for version in (9, 10):  # the first, which becomes 11, without strings
+        keras.utils.set_random_seed(version)
+        model = heads.TaggerModel(toy.CONFIG, 3)
+        model(toy.features("tagger"))
+        serving.save(
+            str(folder / str(version)),
+            model,
+            lambda outputs: {"logits": outputs["logits"]},
+            tokenize if version == 10 else None,
+        )
+    return folder, model
+
+
+class Process:
+    """A server that has said where it listens."""
+
+    def __init__(self, folder, log):
+        command = [sys.executable, "serve.py", "--model_name=toy", "--rest_api_port=0"]
+        command += [f"--model_base_path={folder}", "--poll_seconds=0.2", *LIMITS]
+        # Not a pipe: one that nobody reads would stop the server when it is full.
+        self.log = log
+        with open(log, "w") as file:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=file, cwd=drive.ROOT, text=True
+            )
+        line = self.process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
+        assert found, line + log.read_text()
+        self.port = int(found[1])
+
+    def ask(self, path=PREDICT, body=None, method=None, **headers):
+        """Returns the status and what the JSON of the answer holds."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        method = method or ("GET" if body is None else "POST")
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        is_json = response.headers["Content-Type"].startswith("application/json")
+        return response.status, json.loads(content) if is_json else content.decode()
+
+    def connect(self, sent):
+        """Opens a connection and sends bytes."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        connection.sendall(sent)
+        return connection
+
+    def answer_to(self, sent):
+        """Returns all that comes back for bytes, until the connection closes."""
+        with self.connect(sent) as connection:
+            return _rest_of(connection)
+
+    def is_well(self):
+        return self.ask(body={"signature_name": "text", "instances": ["the dog"]})[
+            0
+        ] == 200 and self.ask("/healthz") == (200, {"status": "ok"})
+
+
+def _rest_of(connection):
+    parts = []
+    try:
+        while part := connection.recv(1 << 16):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+@pytest.fixture(scope="module")
+def server(exported, tmp_path_factory):
+    started = Process(exported[0], tmp_path_factory.mktemp("log") / "stderr")
+    yield started
+    started.process.kill()
+    started.process.communicate()
+
+
+def rows(lengths, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "input_ids": rng.integers(5, 50, length).tolist(),
+            "input_mask": [1] * length,
+            "segment_ids": [0] * length,
+        }
+        for length in lengths
+    ]
+
+
+def logits_of(model, row):
+    features = {name: tf.constant([values]) for name, values in row.items()}
+    return model(features)["logits"].numpy()[0]
+
+
+def test_status_metadata_and_health(server):
+    status = {"version": "10", "state": "AVAILABLE"}
+    status["status"] = {"error_code": "OK", "error_message": ""}
+    for path in ("/v1/models/toy", "/v1/models/toy/versions/10"):
+        assert server.ask(path) == (200, {"model_version_status": [status]})
+    code, metadata = server.ask("/v1/models/toy/metadata")
+    assert code == 200
+    spec = {"name": "toy", "signature_name": "", "version": "10"}
+    assert metadata["model_spec"] == spec
+    signatures = metadata["metadata"]["signature_def"]["signature_def"]
+    assert set(signatures) == {"serving_default", "text", "text_pair"}
+    ids = signatures["serving_default"]["inputs"]["input_ids"]
+    assert ids["dtype"] == "DT_INT32"
+    assert [dim["size"] for dim in ids["tensor_shape"]["dim"]] == ["-1", "-1"]
+    assert server.ask("/healthz") == (200, {"status": "ok"})
+
+
+def test_rows_and_columns(server, exported):
+    row = rows([7])[0]
+    want = logits_of(exported[1], row)
+    columns = {name: [values] for name, values in row.items()}
+    for body, key in (
+        ({"instances": [row]}, "predictions"),
+        ({"inputs": columns}, "outputs"),
+    ):
+        for path in (PREDICT, "/v1/models/toy/versions/10:predict"):
+            code, answer = server.ask(path, body)
+            assert code == 200, answer
+            np.testing.assert_allclose(answer[key][0], want, rtol=0, atol=1e-5)
+
+
+def test_concurrent_rows_of_unlike_length_get_what_they_get_alone(server, exported):
+    asked = [rows([n], seed=i) for i, n in enumerate(LENGTHS * 4)] + [rows(LENGTHS)]
+    with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+        answers = list(pool.map(lambda r: server.ask(body={"instances": r}), asked))
+    for wanted, (code, answer) in zip(asked, answers, strict=True):
+        assert code == 200, answer
+        for row, got in zip(wanted, answer["predictions"], strict=True):
+            want = logits_of(exported[1], row)
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+    text = server.ask("/metrics")[1]
+    calls = float(re.search(r"^serve_batch_rows_count (\S+)", text, re.M)[1])
+    number = float(re.search(r"^serve_batch_rows_sum (\S+)", text, re.M)[1])
+    assert number > calls  # some were answered together
+    assert 'serve_requests_total{endpoint="predict",status="200"}' in text
+    assert "serve_model_version 10.0" in text
+
+
+def test_strings_and_bytes_are_the_same_text(server):
+    encoded = {"b64": "dGhlIGRvZw=="}
+    body = {"signature_name": "text", "instances": ["the dog", encoded]}
+    code, answer = server.ask(body=body)
+    assert code == 200
+    np.testing.assert_allclose(*answer["predictions"], rtol=0, atol=1e-5)
+    assert len(answer["predictions"][0]) == 4  # [CLS] the dog [SEP]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code", "sentence"),
+    [
+        (PREDICT, {"instances": rows([17])}, 400, "longer than the 16 positions"),
+        (PREDICT, {"instances": rows([2]) * 33}, 400, "33 rows; expected at most 32"),
+        (PREDICT, {"signature_name": "x", "inputs": 1}, 400, "no signature x; the"),
+        (PREDICT, {"signature_name": 1, "inputs": 1}, 400, '"signature_name" is 1'),
+        (PREDICT, b" " * 20001, 413, "larger than 20000 bytes (--max_request_bytes)"),
+        (PREDICT, None, 405, "/v1/models/toy:predict takes POST, not GET"),
+        ("/v1/models/toy", {}, 405, "/v1/models/toy takes GET, HEAD, not POST"),
+        ("/v1/models/x:predict", {}, 404, "no model x; this server has toy"),
+        ("/v1/models/toy/versions/9:predict", {}, 404, "no version 9 of toy"),
+        ("/v1/models/toy:classify", {}, 404, "nothing at /v1/models/toy:classify"),
+        ("/v1/models/%2e%2e%2f%2e%2e/metadata", None, 404, "no model ../.."),
+        ("/../../etc/passwd", None, 404, "there is nothing at /../../etc/passwd"),
+        ("/v1/models/toy/versions/..%2f9", None, 404, "no version ../9"),
+        ("/%00%0a%1b[31m", None, 404, "there is nothing at /\ufffd\ufffd\ufffd[31m"),
+    ],
+)  # fmt: skip
+def test_bad_requests_get_a_status_and_a_sentence(server, path, body, code, sentence):
+    status, answer = server.ask(path, body)
+    assert (status, list(answer)) == (code, ["error"])
+    assert sentence in answer["error"]
+
+
+def test_packed_bodies_are_unpacked_up_to_the_limit(server):
+    body = json.dumps({"signature_name": "text", "instances": ["a"]}).encode()
+    headers = {"Content-Encoding": "gzip"}
+    assert server.ask(body=gzip.compress(body), **headers)[0] == 200
+    bomb = gzip.compress(b" " * 10_000_000)
+    assert len(bomb) < 20_000
+    assert server.ask(body=bomb, **headers)[0] == 413
+    assert server.ask(body=b"no gzip", **headers)[0] == 400
+    assert server.is_well()
+
+
+def test_hostile_bytes_are_refused(server):
+    for sent in (
+        b"\x00\xff" * 500,
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"BREW /pot HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 100_000 + b"\r\n\r\n",
+        f"{HEAD}Content-Length: -5\r\n\r\n".encode(),
+        f"{HEAD}Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcde".encode(),
+        f"{HEAD}Transfer-Encoding: chunked\r\n\r\nZZ\r\n".encode(),
+        f"{HEAD}Content-Length: {'9' * 30}\r\nConnection: close\r\n\r\n".encode(),
+    ):
+        answer = server.answer_to(sent)
+        assert re.match(rb"HTTP/1.[01] 4\d\d ", answer), (sent[:60], answer[:200])
+    body = b"".join(b"%x\r\n%s\r\n" % (9000, b" " * 9000) for _ in range(9))
+    sent = f"{HEAD}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
+    assert b" 413 " in server.answer_to(sent + body)
+    assert server.is_well()
+
+
+def test_random_bodies_never_make_it_fail(server):
+    """Pieces of JSON put together at random: mostly no JSON, sometimes deep."""
+    rng = np.random.default_rng(3)
+    row = json.dumps({"instances": rows([2])}).encode()
+    pieces = [b"[", b"]", b"{", b"}", b'"instances":', b'"inputs":', b"NaN", b"1e999"]
+    pieces += [b'"input_ids"', b":", b",", b"-1", b'{"b64":"A"}', b"\xc3", b"null", row]
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    for _ in range(150):
+        body = b"".join(rng.choice(np.array(pieces, object), rng.integers(1, 9)))
+        if rng.random() < 0.3:  # a good one with some bytes changed
+            changed = bytearray(row)
+            for place in rng.integers(0, len(row), 3):
+                changed[place] = rng.integers(256)
+            body = bytes(changed)
+        connection.request("POST", PREDICT, body)
+        response = connection.getresponse()
+        content = json.loads(response.read())
+        assert response.status in (200, 400), (body, content)
+        assert set(content) in ({"error"}, {"predictions"}, {"outputs"})
+    connection.close()
+    assert server.is_well()
+
+
+def test_slow_and_silent_connections_are_closed(server):
+    """Half a body, half a head, nothing at all, and a closed door."""
+    waiting = [
+        server.connect(f"{HEAD}Content-Length: 100\r\n\r\n{{".encode()),
+        server.connect(HEAD.encode()),
+        server.connect(b""),
+    ]
+    gone = server.connect(f"{HEAD}Content-Length: 100\r\n\r\n{{".encode())
+    gone.close()
+    assert server.is_well()  # while they hang
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(_rest_of, waiting))
+    assert b" 408 " in answers[0] and b"did not arrive within 1 s" in answers[0]
+    assert answers[1:] == [b"", b""]
+    for connection in waiting:
+        connection.close()
+
+
+def test_more_open_requests_than_it_takes_are_refused(server):
+    sent = f"{HEAD}Content-Length: 100\r\n\r\n{{".encode()
+    hanging = [server.connect(sent) for _ in range(60)]
+    code = None
+    deadline = time.monotonic() + 0.9
+    while code != 429 and time.monotonic() < deadline:
+        code, answer = server.ask(body=b"{}")
+    assert code == 429
+    assert "60 requests are open already (--max_open_requests)" in answer["error"]
+    for connection in hanging:
+        connection.close()
+    while server.ask(body=b"{}")[0] == 429:
+        time.sleep(0.02)
+    assert server.is_well()
+
+
+def test_a_new_version_takes_over_without_a_refused_request(server, exported):
+    folder = exported[0]
+    body = {"instances": rows([3])}
+    before = server.ask(body=body)[1]
+    os.symlink(folder / "9", folder / "11")
+    codes = set()
+    deadline = time.monotonic() + 60
+    while server.ask("/v1/models/toy/versions/11")[0] != 200:
+        codes.add(server.ask(body=body)[0])
+        assert time.monotonic() < deadline
+    assert codes <= {200}
+    assert server.ask(body=body)[1] != before
+
+
+def test_sigterm_answers_what_is_open_and_ends_with_0(server):
+    """The last test of the process. A request whose body is yet to come is open."""
+    body = json.dumps({"instances": rows([3])}).encode()
+    head = f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode()
+    connection = server.connect(head + body[:10])
+    while "serve_open_requests 2.0" not in server.ask("/metrics")[1]:
+        time.sleep(0.01)
+    server.process.send_signal(signal.SIGTERM)
+    assert "stopping; 1 requests are open" in _line_with(server, "stopping")
+    with pytest.raises(ConnectionError):
+        server.ask("/healthz")
+    connection.sendall(body[10:])
+    assert _rest_of(connection).startswith(b"HTTP/1.1 200 ")
+    assert server.process.wait(timeout=30) == 0
+    # Whatever was sent, nobody can fill the disk with it.
+    assert "Traceback" not in server.log.read_text()
+    assert server.log.stat().st_size < 5000
+
+
+def _line_with(server, word):
+    for line in server.process.stdout:
+        if word in line:
+            return line
+    return ""
+
+
+def test_what_is_not_answered_in_time_is_counted():
+    """The exit code of serve.py comes of this."""
+    version = saved_models.Version.__new__(saved_models.Version)
+    version.number, version.signatures = 1, {}
+    served = lifetime.Served.__new__(lifetime.Served)
+    served.name, served.version = "toy", version
+    limits = application.Limits(drain_seconds=0.05)
+
+    def ask_and_stop(line):
+        if "serving" in line:
+            port = int(re.search(r":(\d+)/", line)[1])
+            hanging.append(socket.create_connection(("127.0.0.1", port)))
+            hanging[0].sendall(f"{HEAD}Content-Length: 9\r\n\r\n".encode())
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+
+    hanging = []
+    run = lifetime.run(served, limits, "127.0.0.1", 0, say=ask_and_stop)
+    assert asyncio.run(run) == 1
+    hanging[0].close()
+
+
+@pytest.mark.parametrize(
+    ("names", "want"),
+    [(["9", "10", "tmp", ".exporting-1"], "10"), (["2", "007"], "007"), ([], None)],
+)
+def test_the_highest_number_is_the_newest(tmp_path, names, want):
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / saved_models.FILE).touch()
+    (tmp_path / "99").mkdir()  # not whole yet
+    if want is None:
+        with pytest.raises(saved_models.errors.ServeError, match="no SavedModel"):
+            saved_models.newest(tmp_path)
+        return
+    folder, number = saved_models.newest(tmp_path)
+    assert (pathlib.Path(folder).name, number) == (want, int(want))
+    assert saved_models.newest(tmp_path / want) == (folder, number)
+
+
+def test_a_damaged_model_is_a_sentence(tmp_path):
+    (tmp_path / saved_models.FILE).write_bytes(b"no model")
+    with pytest.raises(saved_models.errors.ServeError) as error:
+        saved_models.Version(str(tmp_path), 1)
+    assert str(error.value).startswith(f"{tmp_path} can't be loaded: ")
+    assert "\n" not in str(error.value)
