@@ -45,28 +45,33 @@ _PIECES = (
 
 
 class Measured:
-    """Answers, and how long each took."""
+    """Answers, how long each took, and the processor time of the server."""
 
-    def __init__(self):
+    def __init__(self, pid):
+        self._pid = pid
+        self._used = _processor_seconds(pid)
         self.seconds = []
         self.failures = collections.Counter()
         self.start = time.perf_counter()
 
     def line(self, name):
         took = time.perf_counter() - self.start
+        used = (_processor_seconds(self._pid) - self._used) / len(self.seconds) * 1e3
         p50, p99 = np.percentile(self.seconds, [50, 99]) * 1e3
         return (
             f"{name:24} {len(self.seconds) / took:8.1f} requests/s  p50 {p50:6.1f} ms  "
-            f"p99 {p99:6.1f} ms  {len(self.seconds):6} answers  "
+            f"p99 {p99:6.1f} ms  {used:5.1f} ms of processor each  "
+            f"{len(self.seconds):6} answers  "
             f"{sum(self.failures.values())} failures {dict(self.failures) or ''}"
         )
 
 
-async def ask(url, bodies, clients, seconds):
+async def ask(url, pid, bodies, clients, seconds):
     """Has clients ask again and again.
 
     Args:
       url: str.
+      pid: int, the server's.
       bodies: list of bytes.
       clients: int.
       seconds: float.
@@ -74,7 +79,7 @@ async def ask(url, bodies, clients, seconds):
     Returns:
       Measured.
     """
-    measured = Measured()
+    measured = Measured(pid)
     end = measured.start + seconds
 
     async def client(number, session):
@@ -156,12 +161,12 @@ async def attack(port, path, good, count):
     return statuses
 
 
-async def measure(port, path, bodies, clients, alone_seconds, seconds, hostile):
+async def measure(port, path, pid, bodies, clients, alone_seconds, seconds, hostile):
     """Prints all figures; True if the server still answers at the end."""
     url = f"http://127.0.0.1:{port}{path}"
-    await ask(url, bodies, 1, 1.0)  # not counted
-    print((await ask(url, bodies, 1, alone_seconds)).line("1 client"), flush=True)
-    many = await ask(url, bodies, clients, seconds)
+    await ask(url, pid, bodies, 1, 1.0)  # not counted
+    print((await ask(url, pid, bodies, 1, alone_seconds)).line("1 client"), flush=True)
+    many = await ask(url, pid, bodies, clients, seconds)
     print(many.line(f"{clients} clients"), flush=True)
     if hostile:
         statuses = await attack(port, path, bodies[0], hostile)
@@ -169,7 +174,7 @@ async def measure(port, path, bodies, clients, alone_seconds, seconds, hostile):
             f"{name}: {n}" for name, n in sorted(statuses.items(), key=str)
         )
         print(f"{hostile} broken requests: {counts}")
-    after = await ask(url, bodies, 1, 1.0)
+    after = await ask(url, pid, bodies, 1, 1.0)
     print(after.line("1 client afterwards"))
     return bool(after.seconds) and not after.failures
 
@@ -200,6 +205,7 @@ def main(_):
             measure(
                 port,
                 path,
+                server.pid,
                 bodies,
                 FLAGS.clients,
                 FLAGS.alone_seconds,
@@ -216,6 +222,16 @@ def main(_):
     finally:
         server.kill()
         server.wait()
+
+
+def _processor_seconds(pid):
+    """Of a process, where the system tells it in /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return float("nan")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory(pid):

@@ -11,6 +11,7 @@ PACKAGES = {
     "modeling": {"modeling"},
     "training": {"training", "modeling"},
     "data": {"data"},
+    "pages": {"pages"},
     "server": {"server"},
 }
 SCRIPT_FOLDERS = ("demo", "benchmarks")

@@ -1,0 +1,115 @@
+"""What each head of each layer looks at in a sentence, as one page of HTML.
+
+    python show_attention.py --model_dir=$BERT --text='The cat sat on the mat.'
+
+The folder may be the original's, Hugging Face's or a run's. The page holds all it
+needs and opens from a file, on a phone too.
+"""
+
+import base64
+import os
+
+import numpy as np
+import tensorflow as tf
+from absl import flags
+
+from data import encoding, tokenization
+from data import errors as data_errors
+from modeling import config as config_lib
+from modeling import pretrained
+from pages import templates
+
+FLAGS = flags.FLAGS
+
+
+def define_flags():
+    string = flags.DEFINE_string
+    string("model_dir", None, "Folder of a model or a run.", required=True)
+    string("text", None, "The sentence.", required=True)
+    string("text_b", None, "A second one, for pairs.")
+    string("output_file", "attention.html", "The page to write.")
+    string("vocab_file", None, "The vocabulary; default: vocab.txt of the folder.")
+    flags.DEFINE_bool("do_lower_case", None, "Default: what the folder says.")
+    flags.DEFINE_integer(
+        "max_seq_length",
+        128,
+        "Longer rows are cut. The page grows with the square of the length.",
+        lower_bound=3,
+    )
+
+
+def main(_):
+    model, report = pretrained.open_model(
+        FLAGS.model_dir, "encoder", allow_missing=("bert/pooler",)
+    )
+    print(report)
+    vocab_file = FLAGS.vocab_file or os.path.join(FLAGS.model_dir, "vocab.txt")
+    if not os.path.isfile(vocab_file):
+        raise data_errors.InputError(
+            f"{vocab_file} is not there; expected the vocabulary as --vocab_file"
+        )
+    vocabulary = tokenization.load_vocab(vocab_file)
+    lower = FLAGS.do_lower_case
+    if lower is None:
+        lower = encoding.find_casing(FLAGS.model_dir, vocabulary)
+    encoder = encoding.Encoder(
+        tokenization.Tokenizer(vocabulary, lower, special_tokens_in_text=True),
+        min(FLAGS.max_seq_length, model.config.max_position_embeddings),
+    )
+    pair = None if FLAGS.text_b is None else [FLAGS.text_b]
+    features = encoder([FLAGS.text], pair)
+    tokens = [vocabulary[i] for i in features["input_ids"][0]]
+    maps = attention(model, features)
+    name = os.path.basename(os.path.abspath(FLAGS.model_dir))
+    text = FLAGS.text if pair is None else f"{FLAGS.text} / {FLAGS.text_b}"
+    templates.write(FLAGS.output_file, page(tokens, maps, text, name))
+    size = os.path.getsize(FLAGS.output_file) / 1e6
+    print(f"{FLAGS.output_file}: {len(tokens)} tokens, {size:.2f} MB")
+
+
+def attention(model, features):
+    """Runs the encoder on one row.
+
+    Args:
+      model: bert.BertModel.
+      features: dict of int32 [1, S].
+
+    Returns:
+      float32 [layers, N, S, S]: layer, head, from, to. Each row's sum is 1.
+    """
+    tensors = {name: tf.constant(value) for name, value in features.items()}
+    outputs = model(tensors, return_attention=True)
+    return np.concatenate([tf.cast(x, tf.float32) for x in outputs["attention"]])
+
+
+def page(tokens, maps, text, name):
+    """Makes the page.
+
+    Args:
+      tokens: S strings.
+      maps: what `attention` gives.
+      text: what was encoded.
+      name: of the model.
+
+    Returns:
+      str, HTML.
+    """
+    layers, heads = maps.shape[:2]
+    shown = {
+        "tokens": tokens,
+        "layers": layers,
+        "heads": heads,
+        "layer": layers // 2,
+        "from": min(1, len(tokens) - 1),
+        "weights": base64.b64encode(np.rint(maps * 255).astype(np.uint8)).decode(),
+    }
+    about = (
+        f"{name}: {layers} layers of {heads} heads, {len(tokens)} tokens. Weights are "
+        "rounded to 1/255; shades show their square root."
+    )
+    return templates.fill("attention", title=text, about=about, shown=shown)
+
+
+if __name__ == "__main__":
+    define_flags()
+    data_errors.run(main, config_lib.ModelError)
