@@ -7,7 +7,8 @@ VENV = .venv
 BIN = $(VENV)/bin
 PYTHON = python3 python3.12 python3.11 python3.10
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --prefer-binary
-PYTEST_FLAGS =
+# Two test files at a time: most tests keep one core busy, tracing graphs.
+PYTEST_FLAGS = -n 2 --dist loadfile
 
 SUITABLE = import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info < (3, 13))
 

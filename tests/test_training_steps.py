@@ -283,6 +283,15 @@ def test_matrix(one_batch, replicas, dtype, parts, recompute):
     assert all(value.dtype == np.float32 for value in state.values())
 
 
+@pytest.mark.parametrize(("replicas", "parts"), [(1, 1), (2, 2)])
+def test_xla_changes_nothing(one_batch, replicas, parts):
+    state, metrics = run(
+        config=ONE_LAYER, replicas=replicas, gradient_accumulation_steps=parts, xla=True
+    )
+    assert_close(state, one_batch[0], 1e-5)
+    np.testing.assert_allclose(metrics["loss"], one_batch[1]["loss"], atol=1e-5)
+
+
 def test_static_shapes_compile_under_xla():
     """The whole replica step, as a TPU gets it: static shapes, int32, one program."""
     strategy = tf.distribute.get_strategy()
