@@ -220,6 +220,8 @@ def set_up(parsed):
     Raises:
       RunError: the hardware asked for is not there.
     """
+    # Of every reduction, TensorFlow would say twice that it is one.
+    tf.get_logger().setLevel("WARNING")
     strategy = distribution.strategy(
         "tpu" if parsed.use_tpu else parsed.distribution_strategy,
         tpu_name=parsed.tpu_name,
