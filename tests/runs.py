@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import train_tiny
 
-from training import reporting, saving
+from training import history, saving
 
 NUM_STEPS = 20
 BRIEF = "iterations_per_loop=2"  # calls too short to cover the rest of the run
@@ -71,7 +71,7 @@ def checkpoint(folder, step):
 def losses(folder):
     """Returns {step: (loss, learning rate)} as logged, each step once."""
     found = {}
-    for record in reporting.read_metrics(folder):
+    for record in history.read(folder):
         if record["kind"] == "train":
             assert record["step"] not in found
             found[record["step"]] = (record["loss"], record["learning_rate"])

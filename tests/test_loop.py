@@ -12,7 +12,7 @@ import tensorflow as tf
 import tiny
 
 from modeling import heads
-from training import errors, loop, reporting, saving
+from training import errors, history, loop, saving
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_checkpoint_holds_the_originals_names(whole):
 
 
 def test_numbers_for_tensorboard(whole):
-    records = reporting.read_metrics(whole)
+    records = history.read(whole)
     last = [r for r in records if r["kind"] == "train"][-1]
     expected = (
         "loss masked_lm_loss masked_lm_accuracy next_sentence_loss learning_rate "

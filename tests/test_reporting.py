@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from training import reporting
+from training import history, reporting
 
 
 @contextlib.contextmanager
@@ -90,13 +90,13 @@ def test_what_was_logged_after_the_step_gone_on_from_is_forgotten(tmp_path):
     for step in (1, 2, 3):
         reporter.scalars(step, {"loss": step / 2})
     reporter.close()
-    with open(tmp_path / reporting.METRICS, "a") as file:
+    with open(tmp_path / history.METRICS, "a") as file:
         file.write('{"step": 4, "ki')  # killed here
     again = reporting.Reporter(str(tmp_path), num_steps=9)
     again.begin(2)
     again.scalars(3, {"loss": 7.0}, kind="eval")
     again.close()
-    assert reporting.read_metrics(tmp_path) == [
+    assert history.read(tmp_path) == [
         {"step": 1, "kind": "train", "loss": 0.5},
         {"step": 2, "kind": "train", "loss": 1.0},
         {"step": 3, "kind": "eval", "loss": 7.0},

@@ -45,6 +45,15 @@ def test_record_holds_script_flags_model_and_versions(folder):
     assert record["bert_config"]["hidden_size"] == 32
     assert record["labels"] == [1]
     assert set(record["versions"]) == {"python", "tensorflow", "keras"}
+    assert set(record["machine"]) == {"system", "processor", "cores", "gpus"}
+
+
+def test_another_machine_may_go_on(folder):
+    path = folder / "run.json"
+    record = json.loads(path.read_text())
+    record["machine"]["processor"] = "another"
+    path.write_text(json.dumps(record))
+    claim(folder)
 
 
 def test_same_values_and_free_flags_go_on(folder):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from data import create_pretraining_data, making, masking, tokenization
 from tests import drive
-from training import errors, reporting, saving
+from training import errors, history, saving
 
 CONFIG = {
     "vocab_size": 50,
@@ -109,10 +109,10 @@ def test_what_a_run_leaves_behind(work):
     assert float(values["loss"]) == pytest.approx(
         float(values["masked_lm_loss"]) + float(values["next_sentence_loss"]), abs=1e-5
     )
-    last = [r for r in reporting.read_metrics(out) if r["kind"] == "eval"][-1]
+    last = [r for r in history.read(out) if r["kind"] == "eval"][-1]
     assert last["step"] == STEPS
     assert last["loss"] == pytest.approx(float(values["loss"]), abs=1e-5)
-    first, *_, end = [r for r in reporting.read_metrics(out) if r["kind"] == "train"]
+    first, *_, end = [r for r in history.read(out) if r["kind"] == "train"]
     # Seventeen words at random: the loss falls from that of 50 tokens towards it.
     assert first["masked_lm_loss"] == pytest.approx(np.log(50), abs=0.1)
     assert end["masked_lm_loss"] < first["masked_lm_loss"] - 0.2
@@ -204,7 +204,7 @@ def test_signal_then_the_same_command_equals_not_stopped(work, stopped, later):
 
 def test_two_replicas_train_the_masked_lm_alone_on_records_without_pairs(work, later):
     assert later["rows alone"] == [0, ""]
-    last = reporting.read_metrics(work / "rows_out")[-1]
+    last = history.read(work / "rows_out")[-1]
     assert "masked_lm_loss" in last
     assert "next_sentence_loss" not in last
     assert last["loss"] == pytest.approx(last["masked_lm_loss"])

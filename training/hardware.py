@@ -1,5 +1,8 @@
 """What the machine can do: peak arithmetic rate, memory in use."""
 
+import contextlib
+import os
+import platform
 import re
 import resource
 import sys
@@ -48,6 +51,24 @@ def measured_flops(dtype, size=1536, seconds=0.3):
         tf.reduce_sum(tf.matmul(a, a)).numpy()
         best = min(best, time.perf_counter() - start)
     return 2.0 * size**3 / best
+
+
+def describe():
+    """Returns what a report says of the machine: system, processor, devices."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = re.findall(r"^model name\s*: (.*)$", file.read(), re.MULTILINE)
+        processor = names[0] if names else processor
+    gpus = [
+        tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
+        for gpu in tf.config.list_physical_devices("GPU")
+    ]
+    return {
+        "system": platform.platform(),
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "gpus": gpus,
+    }
 
 
 def memory_bytes():

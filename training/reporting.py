@@ -10,23 +10,7 @@ import time
 import tensorflow as tf
 import tqdm
 
-from training import errors
-
-METRICS = "metrics.jsonl"
-
-
-def read_metrics(folder):
-    """Returns the records of a run's metrics.jsonl, as dicts, in order."""
-    path = os.path.join(folder, METRICS)
-    if not os.path.exists(path):
-        return []
-    records = []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            # A run that was killed while it wrote leaves half a line.
-            with contextlib.suppress(ValueError):
-                records.append(json.loads(line))
-    return records
+from training import errors, history
 
 
 class Reporter:
@@ -76,8 +60,8 @@ class Reporter:
         """Starts at `step`: what metrics.jsonl says of later steps is forgotten."""
         if not self.chief:
             return
-        kept = [r for r in read_metrics(self._folder) if r["step"] <= step]
-        path = os.path.join(self._folder, METRICS)
+        kept = [r for r in history.read(self._folder) if r["step"] <= step]
+        path = os.path.join(self._folder, history.METRICS)
         with open(path + ".tmp", "w", encoding="utf-8") as file:
             file.writelines(json.dumps(record) + "\n" for record in kept)
         os.replace(path + ".tmp", path)

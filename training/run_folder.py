@@ -7,7 +7,7 @@ import platform
 import keras
 import tensorflow as tf
 
-from training import errors, flags, saving
+from training import errors, flags, hardware, saving
 
 NAME = "run.json"
 
@@ -52,6 +52,7 @@ def claim(folder, script, parsed, config, free=(), chief=True, **more):
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
         },
+        "machine": hardware.describe(),
     }
     record = json.loads(json.dumps(record))  # tuples become lists, as in the file
     path = os.path.join(folder, NAME)
@@ -83,7 +84,7 @@ def read(folder):
 def _compare(old, new, free, folder):
     """Raises RunError where two records describe different runs."""
     differences = []
-    for part in sorted((old.keys() | new.keys()) - {"versions", "flags"}):
+    for part in sorted((old.keys() | new.keys()) - {"versions", "machine", "flags"}):
         if old.get(part) != new.get(part):
             differences.append(_difference(part, old.get(part), new.get(part)))
     for name in sorted((old["flags"].keys() | new["flags"].keys()) - free):

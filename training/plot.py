@@ -1,0 +1,168 @@
+"""Loss and metric curves of runs as a picture.
+
+pip install -r requirements-pictures.txt
+python -m training.plot run1 run2 --output_file=curves.svg
+"""
+
+import argparse
+import io
+import math
+import os
+import sys
+
+from training import errors, history
+
+try:
+    import matplotlib
+    from matplotlib import figure
+except ModuleNotFoundError:
+    figure = None
+
+# Of this many numbers or more, a line through their moving average is easier to read.
+_MANY = 50
+
+
+def curves(runs, names=None):
+    """Draws one panel for each number, one colour for each run.
+
+    Args:
+      runs: {what to call the run: records}, as `history.read_all` gives.
+      names: of the numbers; None for all that `history.names` gives.
+
+    Returns:
+      matplotlib.figure.Figure. Thin lines are training, thick ones their moving
+      average, points and dashes evaluation.
+
+    Raises:
+      RunError: no run has a number of this name, or matplotlib is missing.
+    """
+    if figure is None:
+        raise errors.RunError(
+            "curves need matplotlib, which is not installed; run pip install -r "
+            "requirements-pictures.txt"
+        )
+    known = history.names(runs)
+    every = {name for records in runs.values() for r in records for name in r}
+    for name in names or ():
+        if name not in every - {"step", "kind"}:
+            raise errors.RunError(
+                f"no run has {name}; expected some of {', '.join(known)}"
+            )
+    names = list(names or known)
+    columns = min(3, len(names), max(1, math.ceil(math.sqrt(len(names)))))
+    rows = math.ceil(len(names) / columns)
+    drawn = figure.Figure(figsize=(4.2 * columns, 3 * rows + 0.6), layout="constrained")
+    panels = drawn.subplots(rows, columns, squeeze=False).reshape(-1)
+    for panel in panels[len(names) :]:
+        panel.remove()
+    for panel, name in zip(panels, names, strict=False):
+        for number, (run, records) in enumerate(runs.items()):
+            _draw(panel, run, records, name, f"C{number % 10}")
+        panel.set_title(name, fontsize=10)
+        panel.set_xlabel("step", fontsize=8)
+        panel.tick_params(labelsize=8)
+        panel.grid(alpha=0.3)
+        panel.margins(x=0.02)
+    # Each run once, however many lines it has.
+    found = {
+        label: line
+        for panel in panels[: len(names)]
+        for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    found = {label: found[label] for label in sorted(found, key=_place(runs))}
+    drawn.legend(
+        found.values(),
+        found.keys(),
+        loc="outside lower center",
+        ncols=min(4, len(found)),
+        fontsize=8,
+    )
+    return drawn
+
+
+def as_svg(drawn, salt):
+    """Returns a figure as SVG, bytes: the same ones for the same figure.
+
+    Args:
+      drawn: matplotlib.figure.Figure.
+      salt: str, what the names inside are made of; another for each figure of a page.
+    """
+    file = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        drawn.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+def _place(runs):
+    order = [label for run in runs for label in (run, f"{run}, evaluation")]
+    return order.index
+
+
+def _draw(panel, run, records, name, color):
+    steps, values = history.series(records, name, "train")
+    if len(values) >= _MANY and name != "learning_rate":
+        panel.plot(steps, values, color=color, alpha=0.3, linewidth=0.8)
+        values = _averages(values)
+    if values:
+        panel.plot(steps, values, color=color, linewidth=1.6, label=run)
+    steps, values = history.series(records, name, "eval")
+    if values:
+        panel.plot(
+            steps,
+            values,
+            color=color,
+            linestyle="--",
+            marker="o",
+            markersize=3.5,
+            label=f"{run}, evaluation",
+        )
+
+
+def _averages(values):
+    """Exponential moving averages over about a twentieth of the values."""
+    keep = 1 - 20 / len(values) if len(values) > 40 else 0.5
+    total = weight = 0.0
+    result = []
+    for value in values:
+        total = keep * total + value
+        weight = keep * weight + 1
+        result.append(total / weight)
+    return result
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="python -m training.plot",
+        description="Loss and metric curves of runs as a picture.",
+    )
+    parser.add_argument("runs", nargs="+", help="folders, the --output_dir of each run")
+    parser.add_argument(
+        "--output_file", default="curves.png", help="ends in .png or .svg"
+    )
+    parser.add_argument(
+        "--names", default="", help="what to draw: loss,accuracy; default: all"
+    )
+    parsed = parser.parse_args(arguments)
+    if not parsed.output_file.endswith((".png", ".svg")):
+        raise errors.RunError(
+            f"--output_file={parsed.output_file}: expected a name that ends in .png or "
+            ".svg"
+        )
+    drawn = curves(
+        history.read_all(parsed.runs), list(filter(None, parsed.names.split(",")))
+    )
+    unfinished = f"{parsed.output_file}.partial-{os.getpid()}"
+    try:
+        drawn.savefig(unfinished, format=parsed.output_file[-3:], dpi=144)
+        os.replace(unfinished, parsed.output_file)
+    finally:
+        if os.path.exists(unfinished):
+            os.remove(unfinished)
+    print(f"wrote {parsed.output_file}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (errors.RunError, OSError) as error:
+        sys.exit(f"error: {error}")
