@@ -54,7 +54,8 @@ $(VENV)/requirements: requirements.txt | $(BIN)/python
 	$(BIN)/python $(PIP_INSTALL) -r $<
 	@touch $@
 
-$(VENV)/requirements-dev: requirements-dev.txt $(VENV)/requirements | $(BIN)/python
+$(VENV)/requirements-dev: requirements-dev.txt requirements-serve.txt requirements-pictures.txt \
+                         $(VENV)/requirements | $(BIN)/python
 	$(BIN)/python $(PIP_INSTALL) -r $<
 	@touch $@
 

@@ -7,10 +7,19 @@
 import dataclasses
 import os
 
+import tensorflow as tf
 from absl import flags
 
 from data import errors as data_errors
-from data import masking, next_token, outputs, pretraining, remasking, tokenization
+from data import (
+    masked_samples,
+    masking,
+    next_token,
+    outputs,
+    pretraining,
+    remasking,
+    tokenization,
+)
 from modeling import config as config_lib
 from modeling import heads, losses
 from training import distribution, errors, loop, results, run_folder
@@ -53,7 +62,8 @@ flags.DEFINE_string(
     "vocab_file",
     None,
     "The vocabulary the records were made with; needed for --masking=dynamic, and "
-    "compared with the records' manifest where it is given.",
+    "compared with the records' manifest where it is given. With --eval_steps, some "
+    "filled gaps are then shown in TensorBoard.",
 )
 flags.DEFINE_bool(
     "no_next_sentence", False, "Train the masked LM alone (the paper, section 5.1)."
@@ -134,14 +144,47 @@ def main(_):
             free={"eval_file"},
             chief=chief,
         )
-        watch = evaluate if FLAGS.eval_steps else None
-        loop.train(model, objective, stream, strategy, settings, watch)
+        samples = None
+        # Left to right every place is a gap; a TPU runs nothing outside its strategy.
+        readable = not FLAGS.left_to_right and not distribution.is_tpu(strategy)
+        if FLAGS.eval_steps and FLAGS.vocab_file and readable:
+            tokens = tokenization.load_vocab(FLAGS.vocab_file)
+            samples = _samples(model, held_out, tokens)
+
+        def watch():
+            return evaluate() | ({"samples": samples()} if samples else {})
+
+        loop.train(
+            model,
+            objective,
+            stream,
+            strategy,
+            settings,
+            watch if FLAGS.eval_steps else None,
+        )
     if FLAGS.do_eval:
         step, _ = loop.load_trained(model, FLAGS.output_dir, FLAGS.init_checkpoint)
         scores = evaluate() | {"global_step": step}
         if distribution.is_chief(strategy):
             path = os.path.join(FLAGS.output_dir, "eval_results.txt")
             results.write(path, scores)
+
+
+def _samples(model, stream, tokens, count=5):
+    """Returns a function that writes what the model puts into gaps of some rows."""
+    rows = slice(0, min(count, stream.batch_size))
+    batch = next(iter(stream.dataset(0, rows)))
+    arrays = {name: value.numpy() for name, value in batch.items()}
+
+    def samples():
+        logits = tf.cast(model(batch)["masked_lm_logits"], tf.float32)  # [B, P, V]
+        best = tf.math.top_k(tf.nn.softmax(logits), 1)
+        predicted, probabilities = best.indices[..., 0], best.values[..., 0]
+        return masked_samples.markdown(
+            tokens, arrays, predicted.numpy(), probabilities.numpy()
+        )
+
+    return samples
 
 
 def _stream(args, pattern, batch_size, config, training=False):

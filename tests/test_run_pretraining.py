@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -60,7 +61,14 @@ def work(tmp_path_factory, v50_file):
     make_records(folder, "pairs", tokenizer)
     make_records(folder, "rows", tokenizer, next_sentence=False)
     ((code, said),) = drive.run(
-        command(folder, "whole", "--do_train", "--do_eval", "--eval_steps=20")
+        command(
+            folder,
+            "whole",
+            "--do_train",
+            "--do_eval",
+            "--eval_steps=20",
+            f"--vocab_file={v50_file}",
+        )
     )
     assert code == 0, said
     return folder
@@ -131,6 +139,22 @@ def test_scalars_for_tensorboard(work):
         assert steps[tag] == list(range(1, STEPS + 1)), tag
     # The first call compiles, the second is the first to be timed.
     assert steps["examples_per_second"] == list(range(3, STEPS + 1))
+
+
+def test_filled_gaps_for_tensorboard(work):
+    samples = {}
+    for path in (work / "whole" / "eval").glob("events.*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                if value.tag == "samples":
+                    samples[event.step] = tf.make_ndarray(value.tensor).item().decode()
+    assert sorted(samples) == [20, 40]
+    for text in samples.values():
+        lines = text.splitlines()
+        assert [line[:3] for line in lines[2:]] == [f"{i}. " for i in range(1, 6)]
+        assert all("**" in line and " %" in line for line in lines[2:])
+        words = re.findall(r"\*\*(\w+)\*\*", text)
+        assert words and set(words) <= {*WORDS, "s", "ed", "aff", "able"}
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,8 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
       strategy: tf.distribute strategy.
       settings: `training.settings.Settings`.
       evaluate: function of no arguments that returns {name: float}, run every
-        `settings.eval_steps` steps and at the end, or None.
+        `settings.eval_steps` steps and at the end, or None. Strings among its values
+        are Markdown for TensorBoard.
 
     Returns:
       `Progress` at the end. The model holds the last weights, or their averages where
@@ -172,7 +173,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
     )
     profiler = profiling.Profiler(settings, chief)
     reporter.begin(progress.step)
-    reporter.text("config", _as_table(settings, model.config))
+    reporter.texts(0, {"config": _as_table(settings, model.config)})
     started = None
     fitting = 1  # the first call compiles
 
@@ -208,8 +209,11 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
             finished = bool(progress.complete(settings))
             if evaluate and _due(progress.step, settings.eval_steps, finished):
                 with reporter.waiting("evaluating"):
-                    metrics = _evaluate(evaluate, average)
+                    results = _evaluate(evaluate, average)
+                texts = {n: x for n, x in results.items() if isinstance(x, str)}
+                metrics = {n: x for n, x in results.items() if n not in texts}
                 reporter.scalars(progress.step, metrics, kind="eval")
+                reporter.texts(progress.step, texts, kind="eval")
                 if progress.note(metrics, settings):
                     best = {"step": progress.step, "metrics": metrics}
                 # The evaluation may have been the last one that early stopping grants.

@@ -108,10 +108,18 @@ class Reporter:
                 "last checkpoint is whole"
             ) from error
 
-    def text(self, name, markdown):
-        if self.chief:
-            with self._writer("").as_default(step=0):
-                tf.summary.text(name, markdown)
+    def texts(self, step, markdown, kind="train"):
+        """Writes texts of one step to TensorBoard.
+
+        Args:
+          step: int.
+          markdown: {name: str}.
+          kind: "train" or "eval".
+        """
+        if self.chief and markdown:
+            with self._writer("" if kind == "train" else kind).as_default(step=step):
+                for name, text in markdown.items():
+                    tf.summary.text(name, text)
 
     def progress(self, step, loss, examples_per_second, seconds_per_step):
         """Moves the progress line, or prints one now and then where there is none."""
