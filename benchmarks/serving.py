@@ -190,6 +190,8 @@ def main(_):
         raise errors.InputError(f"--input_file={FLAGS.input_file} has no text")
     command = [sys.executable, "serve.py", f"--model_base_path={FLAGS.model_base_path}"]
     command += ["--rest_api_port=0", "--read_seconds=2", *FLAGS.serve_flags]
+    # Whatever ends this, the server ends too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: ended by SIGTERM"))
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         first = server.stdout.readline()
