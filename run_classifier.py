@@ -27,7 +27,6 @@ from training import (
     metrics,
     results,
     run_folder,
-    trials,
 )
 from training import flags as training_flags
 from training import settings as settings_lib
@@ -117,13 +116,12 @@ class Job:
             )
 
     def stream(self, columns, batch_size, **kwargs):
-        longest = self.args.max_seq_length
-        groups = buckets = (longest,)
-        if self.args.length_buckets:
-            # Which rows are in a batch does not depend on the hardware.
-            groups = batching.length_buckets(longest)
-            if not distribution.is_tpu(self.strategy):
-                buckets = batching.length_buckets(longest, coarse=self.settings.xla)
+        buckets, groups = batching.padding(
+            self.args.max_seq_length,
+            by_length=self.args.length_buckets,
+            coarse=self.settings.xla,
+            static=distribution.is_tpu(self.strategy),
+        )
         return batching.ExampleStream(
             columns, batch_size, buckets, groups=groups, **kwargs
         )
@@ -166,28 +164,17 @@ def main(_):
         raise errors.RunError("--sweep needs --do_eval: it compares scores")
     strategy = training_flags.set_up(FLAGS)
     job = prepare(FLAGS, strategy)
-    planned = trials.plan(
-        FLAGS.output_dir,
-        [int(seed) for seed in FLAGS.seeds or [FLAGS.seed]],
-        FLAGS.train_batch_size,
-        FLAGS.learning_rate,
-        FLAGS.num_train_epochs,
-        FLAGS.sweep,
-    )
-    scores = []
-    for trial in planned:
+
+    def run_one(trial):
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
             train(job, trial, model)
-        if FLAGS.do_eval:
-            scores.append(evaluate(job, trial, model))
-    chosen = planned[0]
-    if len(planned) > 1:
-        chosen = trials.best(planned, scores, job.task.metrics[0])
-        if job.chief:
-            path = os.path.join(FLAGS.output_dir, "trials.tsv")
-            print(trials.write(path, planned, scores, job.task.metrics), end="")
-            print(f"best by {job.task.metrics[0]}: {chosen.folder}")
+        return evaluate(job, trial, model) if FLAGS.do_eval else None
+
+    shown = job.task.metrics
+    chosen = fine_tuning.run_trials(
+        FLAGS, job.chief, run_one, shown[0], shown, FLAGS.sweep
+    )
     if FLAGS.do_predict:
         predict(job, chosen)
 
@@ -203,12 +190,9 @@ def prepare(args, strategy):
       Job.
     """
     task = _task(args)
-    config = config_lib.BertConfig.from_file(args.bert_config_file)
-    if args.left_to_right:
-        config = dataclasses.replace(config, left_to_right=True)
     tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
     tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    fine_tuning.check_model(args, config, len(tokenizer.tokens))
+    config = fine_tuning.read_config(args, len(tokenizer.tokens))
     settings = training_flags.make_settings(args, strategy, 1, 0, task.metrics[0])
     read = functools.partial(classification.read, args.data_dir, language=args.language)
     training = read(task.train) if args.do_train else None

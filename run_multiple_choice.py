@@ -26,7 +26,6 @@ from training import (
     loop,
     metrics,
     results,
-    trials,
 )
 from training import flags as training_flags
 from training import settings as settings_lib
@@ -91,13 +90,12 @@ class Job:
 
     def stream(self, data, batch_size, **kwargs):
         """Batches of a file's questions."""
-        longest = self.args.max_seq_length
-        groups = buckets = (longest,)
-        if self.args.length_buckets:
-            # Which rows are in a batch does not depend on the hardware.
-            groups = batching.length_buckets(longest)
-            if not distribution.is_tpu(self.strategy):
-                buckets = batching.length_buckets(longest, coarse=self.settings.xla)
+        buckets, groups = batching.padding(
+            self.args.max_seq_length,
+            by_length=self.args.length_buckets,
+            coarse=self.settings.xla,
+            static=distribution.is_tpu(self.strategy),
+        )
         return batching.ExampleStream(
             data.columns,
             batch_size,
@@ -121,27 +119,14 @@ def main(_):
     fine_tuning.check_flags(FLAGS)
     strategy = training_flags.set_up(FLAGS)
     job = prepare(FLAGS, strategy)
-    planned = trials.plan(
-        FLAGS.output_dir,
-        [int(seed) for seed in FLAGS.seeds or [FLAGS.seed]],
-        FLAGS.train_batch_size,
-        FLAGS.learning_rate,
-        FLAGS.num_train_epochs,
-    )
-    scores = []
-    for trial in planned:
+
+    def run_one(trial):
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
             train(job, trial, model)
-        if FLAGS.do_eval:
-            scores.append(evaluate(job, trial, model))
-    chosen = planned[0]
-    if len(planned) > 1:
-        chosen = trials.best(planned, scores, "accuracy")
-        if job.chief:
-            path = os.path.join(FLAGS.output_dir, "trials.tsv")
-            print(trials.write(path, planned, scores, ["accuracy"]), end="")
-            print(f"best by accuracy: {chosen.folder}")
+        return evaluate(job, trial, model) if FLAGS.do_eval else None
+
+    chosen = fine_tuning.run_trials(FLAGS, job.chief, run_one, "accuracy")
     if FLAGS.do_predict:
         predict(job, chosen)
 
@@ -156,12 +141,9 @@ def prepare(args, strategy):
     Returns:
       Job.
     """
-    config = config_lib.BertConfig.from_file(args.bert_config_file)
-    if args.left_to_right:
-        config = dataclasses.replace(config, left_to_right=True)
     tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
     tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    fine_tuning.check_model(args, config, len(tokenizer.tokens))
+    config = fine_tuning.read_config(args, len(tokenizer.tokens))
 
     def data(wanted, path, labelled=True):
         if not wanted:

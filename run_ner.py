@@ -38,7 +38,6 @@ from training import (
     loop,
     results,
     run_folder,
-    trials,
 )
 from training import flags as training_flags
 from training import settings as settings_lib
@@ -159,13 +158,12 @@ class Job:
         columns = ner.columns(data.rows, data.labels)
         if data.vectors is not None:
             columns["input_ids"] = _word_numbers(data.rows)
-        longest = max(self.args.max_seq_length, columns["input_ids"].lengths.max())
-        groups = buckets = (longest,)
-        if self.args.length_buckets:
-            # Which rows are in a batch does not depend on the hardware.
-            groups = batching.length_buckets(longest)
-            if not distribution.is_tpu(self.strategy):
-                buckets = batching.length_buckets(longest, coarse=self.settings.xla)
+        buckets, groups = batching.padding(
+            max(self.args.max_seq_length, columns["input_ids"].lengths.max()),
+            by_length=self.args.length_buckets,
+            coarse=self.settings.xla,
+            static=distribution.is_tpu(self.strategy),
+        )
         stream = batching.ExampleStream(
             columns,
             batch_size,
@@ -195,28 +193,15 @@ def main(_):
     _check(FLAGS)
     strategy = training_flags.set_up(FLAGS)
     job = prepare(FLAGS, strategy)
-    planned = trials.plan(
-        FLAGS.output_dir,
-        [int(seed) for seed in FLAGS.seeds or [FLAGS.seed]],
-        FLAGS.train_batch_size,
-        FLAGS.learning_rate,
-        FLAGS.num_train_epochs,
-    )
-    scores = []
-    for trial in planned:
+
+    def run_one(trial):
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
             train(job, trial, model)
-        if FLAGS.do_eval:
-            scores.append(evaluate(job, trial, model))
-    chosen = planned[0]
-    if len(planned) > 1:
-        chosen = trials.best(planned, scores, "f1")
-        if job.chief:
-            path = os.path.join(FLAGS.output_dir, "trials.tsv")
-            names = ("precision", "recall", "f1")
-            print(trials.write(path, planned, scores, names), end="")
-            print(f"best by f1: {chosen.folder}")
+        return evaluate(job, trial, model) if FLAGS.do_eval else None
+
+    shown = ("precision", "recall", "f1")
+    chosen = fine_tuning.run_trials(FLAGS, job.chief, run_one, "f1", shown)
     if FLAGS.do_predict:
         predict(job, chosen)
 
@@ -231,12 +216,9 @@ def prepare(args, strategy):
     Returns:
       Job.
     """
-    config = config_lib.BertConfig.from_file(args.bert_config_file)
-    if args.left_to_right:
-        config = dataclasses.replace(config, left_to_right=True)
     tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
     tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    fine_tuning.check_model(args, config, len(tokenizer.tokens))
+    config = fine_tuning.read_config(args, len(tokenizer.tokens))
     settings = training_flags.make_settings(args, strategy, 1, 0, "f1")
 
     def read(wanted, path):

@@ -27,7 +27,7 @@ from data import (
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import heads, losses
-from training import distribution, errors, fine_tuning, loop, results, saving, trials
+from training import distribution, errors, fine_tuning, loop, results, saving
 from training import flags as training_flags
 from training import settings as settings_lib
 
@@ -140,13 +140,12 @@ class Job:
         replicas = self.strategy.num_replicas_in_sync
         if not kwargs:
             batch_size = -(-batch_size // replicas) * replicas
-        longest = self.args.max_seq_length
-        groups = buckets = (longest,)
-        if self.args.length_buckets:
-            # Which rows are in a batch does not depend on the hardware.
-            groups = batching.length_buckets(longest)
-            if not distribution.is_tpu(self.strategy):
-                buckets = batching.length_buckets(longest, coarse=self.settings.xla)
+        buckets, groups = batching.padding(
+            self.args.max_seq_length,
+            by_length=self.args.length_buckets,
+            coarse=self.settings.xla,
+            static=distribution.is_tpu(self.strategy),
+        )
         return batching.ExampleStream(
             data.windows.columns,
             batch_size,
@@ -213,33 +212,21 @@ def main(_):
         raise errors.RunError("--find_best_threshold needs --do_eval: it uses scores")
     strategy = training_flags.set_up(FLAGS)
     job = prepare(FLAGS, strategy)
-    planned = trials.plan(
-        FLAGS.output_dir,
-        [int(seed) for seed in FLAGS.seeds or [FLAGS.seed]],
-        FLAGS.train_batch_size,
-        FLAGS.learning_rate,
-        FLAGS.num_train_epochs,
-    )
-    evaluated = []
-    for trial in planned:
+    evaluated = {}
+
+    def run_one(trial):
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
             train(job, trial, model)
-        if FLAGS.do_eval:
-            evaluated.append(evaluate(job, trial, model))
-    chosen = 0
-    if len(planned) > 1:
-        scores = [item.scores for item in evaluated]
-        chosen = planned.index(trials.best(planned, scores, "f1"))
-        if job.chief:
-            path = os.path.join(FLAGS.output_dir, "trials.tsv")
-            names = [
-                name for name in ("exact_match", "exact", "f1") if name in scores[0]
-            ]
-            print(trials.write(path, planned, scores, names), end="")
-            print(f"best by f1: {planned[chosen].folder}")
+        if not FLAGS.do_eval:
+            return None
+        evaluated[trial] = evaluate(job, trial, model)
+        return evaluated[trial].scores
+
+    shown = ("exact" if job.decoding.version_2_with_negative else "exact_match", "f1")
+    chosen = fine_tuning.run_trials(FLAGS, job.chief, run_one, "f1", shown)
     if FLAGS.do_predict:
-        predict(job, planned[chosen], evaluated[chosen] if evaluated else None)
+        predict(job, chosen, evaluated.get(chosen))
     if job.chief:
         report(FLAGS, job)
 
@@ -254,12 +241,9 @@ def prepare(args, strategy):
     Returns:
       Job.
     """
-    config = config_lib.BertConfig.from_file(args.bert_config_file)
-    if args.left_to_right:
-        config = dataclasses.replace(config, left_to_right=True)
     tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
     tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    fine_tuning.check_model(args, config, len(tokenizer.tokens))
+    config = fine_tuning.read_config(args, len(tokenizer.tokens))
     settings = training_flags.make_settings(args, strategy, 1, 0, "f1")
     window_settings = squad_windows.Settings(
         args.max_seq_length,

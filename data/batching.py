@@ -36,6 +36,27 @@ def length_buckets(max_seq_length, coarse=False):
     return (*(step for step in steps if step < max_seq_length), max_seq_length)
 
 
+def padding(max_seq_length, by_length=True, coarse=False, static=False):
+    """What an `ExampleStream` pads its batches to, and what it groups its rows by.
+
+    Which rows are in a batch depends on `by_length` alone, not on the hardware.
+
+    Args:
+      max_seq_length: the longest row.
+      by_length: False pads every batch to the longest row.
+      coarse: see `length_buckets`.
+      static: every batch has one shape, as a TPU needs it.
+
+    Returns:
+      (buckets, groups), ascending tuples.
+    """
+    longest = (max_seq_length,)
+    if not by_length:
+        return longest, longest
+    groups = length_buckets(max_seq_length)
+    return longest if static else length_buckets(max_seq_length, coarse), groups
+
+
 class ExampleStream:
     """Batches of rows held in memory, padded to length buckets.
 

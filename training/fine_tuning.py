@@ -7,7 +7,8 @@ import shutil
 
 from absl import flags
 
-from training import distribution, errors, run_folder
+from modeling import config as config_lib
+from training import distribution, errors, run_folder, trials
 from training import flags as training_flags
 
 
@@ -91,14 +92,22 @@ def check_flags(parsed, needs_files=True):
             raise errors.RunError(f"--seeds: {seed!r} is not a whole number")
 
 
-def check_model(parsed, config, num_tokens):
-    """Raises RunError where the model has no room for the rows or the vocabulary.
+def read_config(parsed, num_tokens):
+    """Reads --bert_config_file.
 
     Args:
       parsed: absl's FLAGS with `define_flags`.
-      config: BertConfig.
       num_tokens: of --vocab_file.
+
+    Returns:
+      BertConfig.
+
+    Raises:
+      RunError: the model has no room for the rows or the vocabulary.
     """
+    config = config_lib.BertConfig.from_file(parsed.bert_config_file)
+    if parsed.left_to_right:
+        config = dataclasses.replace(config, left_to_right=True)
     if parsed.max_seq_length > config.max_position_embeddings:
         raise errors.RunError(
             f"--max_seq_length={parsed.max_seq_length} is more than the "
@@ -109,6 +118,40 @@ def check_model(parsed, config, num_tokens):
             f"--vocab_file={parsed.vocab_file} has {num_tokens} tokens, more than the "
             f"{config.vocab_size} of {parsed.bert_config_file}"
         )
+    return config
+
+
+def run_trials(parsed, chief, run_one, metric, shown=None, sweep=False):
+    """Runs all trainings of a command; of several it writes trials.tsv.
+
+    Args:
+      parsed: absl's FLAGS with `define_flags`.
+      chief: bool, whether this process writes.
+      run_one: `trials.Trial` -> {score: number}, or None where nothing is scored.
+      metric: the score that says which trial is best; more is better.
+      shown: names of the scores in the table, by default `metric` alone.
+      sweep: bool, see `trials.plan`.
+
+    Returns:
+      The `trials.Trial` to predict with.
+    """
+    planned = trials.plan(
+        parsed.output_dir,
+        [int(seed) for seed in parsed.seeds or [parsed.seed]],
+        parsed.train_batch_size,
+        parsed.learning_rate,
+        parsed.num_train_epochs,
+        sweep,
+    )
+    scores = [run_one(trial) for trial in planned]
+    if len(planned) == 1:
+        return planned[0]
+    chosen = trials.best(planned, scores, metric)
+    if chief:
+        path = os.path.join(parsed.output_dir, "trials.tsv")
+        print(trials.write(path, planned, scores, shown or [metric]), end="")
+        print(f"best by {metric}: {chosen.folder}")
+    return chosen
 
 
 def begin(script, parsed, trial, config, stream, settings, strategy, free=(), **more):
