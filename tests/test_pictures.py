@@ -200,7 +200,7 @@ def test_the_report_holds_all_that_is_known_of_the_run(made):
         "<th>sha256</th><td>abcdef</td>",
         "(5 bytes)",
         "<th>learning_rate</th><td>0.001</td>",
-        "<th>x</th><td>&lt;i&gt;</td>",
+        "<th>note</th><td>&lt;i&gt;</td>",
         "<th>hidden_size</th><td>4</td>",
         "<th>python</th><td>3.11.7</td>",
         "<th>processor</th><td>Abacus 9000</td>",
