@@ -80,8 +80,12 @@ flags.DEFINE_integer(
     "train_batch_size", 32, "Total batch size for training.", lower_bound=1
 )
 flags.DEFINE_integer("eval_batch_size", 8, "Total batch size for eval.", lower_bound=1)
-flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.")
-flags.DEFINE_integer("num_warmup_steps", 10000, "Number of warmup steps.")
+flags.DEFINE_integer(
+    "num_train_steps", 100000, "Number of training steps.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "num_warmup_steps", 10000, "Number of warmup steps.", lower_bound=0
+)
 flags.DEFINE_integer(
     "max_eval_steps", 100, "Maximum number of eval steps.", lower_bound=1
 )

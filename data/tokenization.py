@@ -80,15 +80,16 @@ def check_casing(do_lower_case, name):
     Args:
       do_lower_case: bool, the flag.
       name: path of a checkpoint or model folder, or None. The part nearest to its end
-        that says "uncased" or "cased", or is a released name that says neither,
-        decides; a path without one passes.
+        that has the word "uncased" or "cased" between its hyphens and underscores, or
+        is a released name that says neither, decides; a path without one passes.
 
     Raises:
       InputError: if the name says the other thing.
     """
     for part in reversed(re.split(r"[/\\]", str(name or "").lower())):
         # multi_cased_L-12… is cased; these two are the released ones that don't say so.
-        lower = "uncased" in part or part in (
+        words = re.split(r"[-_. ]", part)
+        lower = "uncased" in words or part in (
             "multilingual_l-12_h-768_a-12",
             "chinese_l-12_h-768_a-12",
         )
@@ -97,12 +98,12 @@ def check_casing(do_lower_case, name):
                 f"--do_lower_case is false but {name} is named like an uncased model; "
                 "expected --do_lower_case=True"
             )
-        if not lower and "cased" in part and do_lower_case:
+        if not lower and "cased" in words and do_lower_case:
             raise errors.InputError(
                 f"--do_lower_case is true but {name} is named like a cased model; "
                 "expected --do_lower_case=False"
             )
-        if lower or "cased" in part:
+        if lower or "cased" in words:
             return
 
 

@@ -53,6 +53,23 @@ def test_a_terminal_has_one_line_with_loss_rate_and_time_left(tmp_path, monkeypa
     assert "a word in between" in shown
 
 
+def test_a_run_by_time_says_what_is_left_of_the_time(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(time, "perf_counter", lambda: 1000.0)
+    reporter = reporting.Reporter(str(tmp_path), num_steps=20_000)
+    reporter.begin(0, by_time=True)
+    reporter.end_at(1065.0)
+    reporter.progress(10, 2.0, 32.0, 1.0)
+    reporter.close()
+    assert capsys.readouterr().err.endswith(" 1:05 left\n")
+    with terminal(monkeypatch) as shown_by_now:
+        bar = reporting.Reporter(str(tmp_path), num_steps=20_000)
+        bar.begin(0, by_time=True)
+        bar.end_at(1065.0)
+        bar.progress(10, 2.0, 32.0, 1.0)
+        bar.close()
+        assert "loss 2.0000, 32.0 examples/s, 1:05 left" in shown_by_now()
+
+
 def test_a_file_gets_whole_lines_now_and_then(tmp_path, capsys, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(time, "perf_counter", lambda: now)

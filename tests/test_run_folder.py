@@ -108,3 +108,36 @@ def test_best_checkpoint_whose_mark_is_missing_is_marked_again(folder):
     assert saving.best_step(str(folder)) is None
     saving.remember_best(str(folder), 5, 0.5)
     assert saving.best_step(str(folder)) == 5
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path):
+    twice = run_folder.locked(str(tmp_path)), run_folder.locked(str(tmp_path))
+    with pytest.raises(errors.RunError, match="another process"), twice[0], twice[1]:
+        pass
+    with run_folder.locked(str(tmp_path)):
+        pass  # the lock ends with the block
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gs://bucket/out", "is an address"),
+        ("", "is empty"),
+        ("a[1]/out", r"has a \[ in it"),
+        ("file", "is a file; expected a folder"),
+    ],
+)
+def test_folders_that_can_hold_no_run(tmp_path, monkeypatch, name, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(errors.RunError, match=f"--output_dir.*{words}"):
+        saving.check_folder("output_dir", name)
+    saving.check_folder("output_dir", "ü b*")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"step": "x"}'])
+def test_a_broken_mark_of_the_best_is_a_sentence(tmp_path, text):
+    (tmp_path / saving.BEST).write_text(text)
+    with pytest.raises(errors.RunError, match="does not say which step is the best"):
+        saving.best_step(str(tmp_path))

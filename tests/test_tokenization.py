@@ -446,6 +446,7 @@ def test_pickle_keeps_vocabulary_and_options():
         ("chinese_L-12_H-768_A-12/bert_model.ckpt", True),
         ("multilingual_L-12_H-768_A-12/bert_model.ckpt", True),
         ("bert-base-uncased", True),
+        ("/showcased/bert-base-uncased/", True),
         ("uncased_runs/bert-base-cased/model.safetensors", False),
     ],
 )

@@ -47,11 +47,15 @@ def define_flags(files, max_seq_length=128, max_seq_length_help=""):
         flags.DEFINE_integer(
             f"{name}_batch_size", size, f"Total batch size for {name}.", lower_bound=1
         )
-    flags.DEFINE_float("num_train_epochs", 3.0, "Total number of training epochs.")
+    flags.DEFINE_float(
+        "num_train_epochs", 3.0, "Total number of training epochs.", lower_bound=0.0
+    )
     flags.DEFINE_float(
         "warmup_proportion",
         0.1,
         "Share of the training in which the learning rate rises; 0.1 is 10 %.",
+        lower_bound=0.0,
+        upper_bound=1.0,
     )
     flags.DEFINE_bool(
         "length_buckets",
@@ -90,6 +94,8 @@ def check_flags(parsed, needs_files=True):
     for seed in parsed.seeds or ():
         if not seed.isdigit():
             raise errors.RunError(f"--seeds: {seed!r} is not a whole number")
+        if parsed.seeds.count(seed) > 1:
+            raise errors.RunError(f"--seeds names {seed} twice: they'd be one training")
 
 
 def read_config(parsed, num_tokens):

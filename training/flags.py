@@ -4,11 +4,13 @@ Names, defaults and meanings of the original's flags are the original's. `FLAGS`
 read in `main` only: the functions here take the parsed flags as an argument.
 """
 
+import re
+
 import keras
 import tensorflow as tf
 from absl import flags, logging
 
-from training import distribution, errors, schedules, settings
+from training import distribution, errors, saving, schedules, settings
 
 # Flags that say where and how fast, not what is computed: a run may be resumed with
 # other values of these.
@@ -62,14 +64,21 @@ def define_run():
         lower_bound=1,
     )
     flags.DEFINE_integer(
-        "seed", 0, "Of weights, dropout and the order of the data.", lower_bound=0
+        "seed",
+        0,
+        "Of weights, dropout and the order of the data.",
+        lower_bound=0,
+        upper_bound=2**31 - 1,
     )
 
 
 def define_optimization(learning_rate=5e-5):
     """What a training step does."""
     flags.DEFINE_float(
-        "learning_rate", learning_rate, "The initial learning rate for Adam."
+        "learning_rate",
+        learning_rate,
+        "The initial learning rate for Adam.",
+        lower_bound=0.0,
     )
     flags.DEFINE_enum("optimizer", "adamw", ["adamw", "lamb"], "The optimizer.")
     flags.DEFINE_float("weight_decay", 0.01, "Decoupled weight decay.", lower_bound=0.0)
@@ -187,9 +196,13 @@ def define_watching():
         "log_steps",
         0,
         "Log every so many steps; 0: 100 times a run, at least every 100.",
+        lower_bound=0,
     )
     flags.DEFINE_integer(
-        "eval_steps", 0, "Evaluate every so many steps while training; 0: never."
+        "eval_steps",
+        0,
+        "Evaluate every so many steps while training; 0: never.",
+        lower_bound=0,
     )
     flags.DEFINE_string(
         "best_metric",
@@ -273,16 +286,8 @@ def make_settings(parsed, strategy, num_train_steps, num_warmup_steps, best_metr
             f"--early_stopping={parsed.early_stopping} needs --best_metric and "
             "--eval_steps: it counts evaluations without a better value"
         )
-    if "://" in parsed.output_dir:
-        raise errors.RunError(
-            f"--output_dir={parsed.output_dir} is an address; checkpoints are renamed "
-            "into place, which needs a mounted folder"
-        )
-    if num_train_steps <= 0:
-        raise errors.RunError(
-            f"there are {num_train_steps} training steps to run: the data times the "
-            "number of epochs is less than one batch"
-        )
+    saving.check_folder("output_dir", parsed.output_dir)
+    _check_pattern(parsed.frozen_variables)
     same = {
         name: getattr(parsed, name)
         for name in (
@@ -302,6 +307,15 @@ def make_settings(parsed, strategy, num_train_steps, num_warmup_steps, best_metr
         profile_steps=_profile_steps(parsed.profile_steps),
         **same,
     )
+
+
+def _check_pattern(pattern):
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise errors.RunError(
+            f"--frozen_variables={pattern} is no regular expression: {error}"
+        ) from None
 
 
 def _profile_steps(values):

@@ -23,6 +23,7 @@ from training import (
     precision,
     profiling,
     reporting,
+    run_folder,
     saving,
     schedules,
     signals,
@@ -146,9 +147,6 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
 
     groups = _groups(num_layers)
     saver = saving.Saver(settings.output_dir, state, settings.keep_checkpoints, chief)
-    if chief:
-        saving.remove_unfinished(settings.output_dir)
-        saver.check_space()
     step_function = steps.TrainStep(
         model,
         objective,
@@ -172,16 +170,20 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
         chief,
     )
     profiler = profiling.Profiler(settings, chief)
-    reporter.begin(progress.step)
-    reporter.texts(0, {"config": _as_table(settings, model.config)})
     started = None
     fitting = 1  # the first call compiles
 
     with (
+        run_folder.locked(settings.output_dir) if chief else contextlib.nullcontext(),
         signals.watch() as watched,
         contextlib.closing(reporter),
         contextlib.closing(profiler),
     ):
+        if chief:
+            saving.remove_unfinished(settings.output_dir)
+            saver.check_space()
+        reporter.begin(progress.step, by_time=bool(settings.train_seconds))
+        reporter.texts(0, {"config": _as_table(settings, model.config)})
         while not progress.complete(settings):
             count = min(fitting, _steps_to_next_stop(progress.step, settings, profiler))
             profiler.before(progress.step)
@@ -201,7 +203,10 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
                 _stop_at_broken_step(progress.step - 1, row, stream, saver)
 
             now = time.perf_counter()
-            started = started or now - progress.seconds  # compiling does not count
+            if started is None:  # compiling does not count
+                started = now - progress.seconds
+                if settings.train_seconds:
+                    reporter.end_at(started + settings.train_seconds)
             fitting, stop, progress.seconds = agree(
                 meter.fitting_steps(), bool(watched.name), now - started
             )
@@ -357,10 +362,10 @@ def load_trained(model, output_dir, init_checkpoint=None):
             )
         return 0, init_checkpoint
     path = saving.prefix(output_dir, step)
-    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    names = saving.names(path)
     for variable in model.variables:
         average = f"{variable.path}/ExponentialMovingAverage"
-        name = average if average in shapes else variable.path
+        name = average if average in names else variable.path
         saving.restore(path, {name: variable})
     return step, path
 

@@ -35,6 +35,7 @@ class Reporter:
         self._bar = None
         self._last_line = 0.0
         self._pause = 2.0
+        self._end = None
         self._terminal = sys.stderr.isatty()
 
     def say(self, text):
@@ -56,8 +57,13 @@ class Reporter:
             if (took := time.perf_counter() - start) > seconds:
                 self.say(f"{what}: done after {took:.0f} s")
 
-    def begin(self, step):
-        """Starts at `step`: what metrics.jsonl says of later steps is forgotten."""
+    def begin(self, step, by_time=False):
+        """Starts at `step`: what metrics.jsonl says of later steps is forgotten.
+
+        Args:
+          step: int.
+          by_time: whether the time ends the run, and not `num_steps`; see `end_at`.
+        """
         if not self.chief:
             return
         kept = [r for r in history.read(self._folder) if r["step"] <= step]
@@ -68,7 +74,7 @@ class Reporter:
         self._jsonl = open(path, "a", encoding="utf-8")  # noqa: SIM115
         if self._terminal:
             self._bar = tqdm.tqdm(
-                total=self._num_steps,
+                total=None if by_time else self._num_steps,
                 initial=step,
                 unit="step",
                 dynamic_ncols=True,
@@ -121,29 +127,37 @@ class Reporter:
                 for name, text in markdown.items():
                     tf.summary.text(name, text)
 
+    def end_at(self, moment):
+        """Makes the run end at this time of `time.perf_counter`, at the latest."""
+        self._end = moment
+
     def progress(self, step, loss, examples_per_second, seconds_per_step):
         """Moves the progress line, or prints one now and then where there is none."""
         if not self.chief:
             return
-        if self._bar:
+        now = time.perf_counter()
+        left = (self._num_steps - step) * seconds_per_step
+        if self._end:
+            left = max(0.0, min(left, self._end - now))
+        if self._bar is not None:
             self._bar.update(step - self._bar.n)
             self._bar.set_postfix_str(
-                f"loss {loss:.4f}, {examples_per_second:.1f} examples/s", refresh=False
+                f"loss {loss:.4f}, {examples_per_second:.1f} examples/s"
+                + (f", {clock(left)} left" if self._end else ""),
+                refresh=False,
             )
             return
-        now = time.perf_counter()
         if now - self._last_line < self._pause and step < self._num_steps:
             return
         self._last_line = now
         self._pause = min(60.0, self._pause * 1.5)
-        left = (self._num_steps - step) * seconds_per_step
         self.say(
             f"step {step}/{self._num_steps}  loss {loss:.4f}  "
             f"{examples_per_second:.1f} examples/s  {clock(left)} left"
         )
 
     def close(self):
-        if self._bar:
+        if self._bar is not None:
             self._bar.close()
         # On a full disk closing fails once more; the first sentence is the one to see.
         for file in filter(None, (*self._writers.values(), self._jsonl)):

@@ -1,5 +1,7 @@
 """run.json: what a run is, so that nothing else continues it by mistake."""
 
+import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -63,6 +65,29 @@ def claim(folder, script, parsed, config, free=(), chief=True, **more):
         if not os.path.exists(path) or not saving.steps(folder):
             saving.write_json(path, record)
             config.to_file(os.path.join(folder, "bert_config.json"))
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """Keeps other processes of this machine from training in `folder` meanwhile.
+
+    Raises:
+      RunError: one does.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise errors.RunError(
+            f"another process trains in --output_dir={folder}; wait for its end, or "
+            "take another folder"
+        ) from None
+    except OSError:
+        pass  # a file system without locks: nothing can be said
+    try:
+        yield
+    finally:
+        os.close(descriptor)  # which also ends the lock, as does the process's end
 
 
 def read(folder):

@@ -27,6 +27,24 @@ def prefix(folder, step):
     return os.path.join(folder, f"{PREFIX}{step}")
 
 
+def check_folder(flag, folder):
+    """Raises RunError where TensorFlow could not read a checkpoint from `folder`."""
+    if "://" in folder:
+        raise errors.RunError(
+            f"--{flag}={folder} is an address; checkpoints are renamed into place, "
+            "which needs a mounted folder"
+        )
+    if not folder:
+        raise errors.RunError(f"--{flag} is empty; expected the name of a folder")
+    if "[" in os.path.abspath(folder):
+        raise errors.RunError(
+            f"--{flag}={os.path.abspath(folder)} has a [ in it, which TensorFlow takes "
+            "for a pattern when it looks for the checkpoint; expected another name"
+        )
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise errors.RunError(f"--{flag}={folder} is a file; expected a folder")
+
+
 def steps(folder):
     """Returns the steps of all whole checkpoints in `folder`, ascending."""
     found = []
@@ -46,8 +64,14 @@ def best_step(folder):
     path = os.path.join(folder, BEST)
     if not os.path.exists(path):
         return None
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)["step"]
+    try:
+        with open(path, encoding="utf-8") as file:
+            return int(json.load(file)["step"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.RunError(
+            f"{path} does not say which step is the best ({error}); remove it to use "
+            "the latest checkpoint"
+        ) from None
 
 
 def remember_best(folder, step, value):
@@ -91,11 +115,7 @@ def restore(path, variables):
     Raises:
       RunError: the checkpoint lacks a variable, or a shape differs.
     """
-    try:
-        reader = tf.train.load_checkpoint(path)
-        shapes = reader.get_variable_to_shape_map()
-    except (tf.errors.OpError, RuntimeError) as error:
-        raise _damaged(path, error) from error
+    reader, shapes = _open(path)
     missing = [name for name in variables if name not in shapes]
     if missing:
         raise errors.RunError(
@@ -119,6 +139,19 @@ def restore(path, variables):
         for name in shapes
         if name == "global_step" or name.startswith("run/")
     }
+
+
+def names(path):
+    """Returns the names of what a checkpoint of a run holds."""
+    return set(_open(path)[1])
+
+
+def _open(path):
+    try:
+        reader = tf.train.load_checkpoint(path)
+        return reader, reader.get_variable_to_shape_map()
+    except (tf.errors.OpError, RuntimeError) as error:
+        raise _damaged(path, error) from error
 
 
 def _damaged(path, error):
