@@ -145,7 +145,7 @@ async def attack(port, path, good, count):
             writer.write(sent)
             await writer.drain()
             line = await asyncio.wait_for(reader.readline(), 60)
-            found = re.match(rb"HTTP/1.[01] (\d+)", line)
+            found = re.match(rb"HTTP/\d.\d (\d+)", line)
             return int(found[1]) if found else "closed"
         except ConnectionError:
             return "closed"
