@@ -169,6 +169,10 @@ def main(_):
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
             train(job, trial, model)
+        else:
+            fine_tuning.check_trained(
+                "run_classifier", FLAGS, trial, job.config, ("task_name",)
+            )
         return evaluate(job, trial, model) if FLAGS.do_eval else None
 
     shown = job.task.metrics

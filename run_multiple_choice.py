@@ -124,6 +124,8 @@ def main(_):
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
             train(job, trial, model)
+        else:
+            fine_tuning.check_trained("run_multiple_choice", FLAGS, trial, job.config)
         return evaluate(job, trial, model) if FLAGS.do_eval else None
 
     chosen = fine_tuning.run_trials(FLAGS, job.chief, run_one, "accuracy")

@@ -198,6 +198,14 @@ def main(_):
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
             train(job, trial, model)
+        else:
+            fine_tuning.check_trained(
+                "run_ner",
+                FLAGS,
+                trial,
+                job.config,
+                ("crf", "bilstm_head", "feature_based", "layers"),
+            )
         return evaluate(job, trial, model) if FLAGS.do_eval else None
 
     shown = ("precision", "recall", "f1")

@@ -167,6 +167,11 @@ def main(_):
             watch if FLAGS.eval_steps else None,
         )
     if FLAGS.do_eval:
+        if not FLAGS.do_train:
+            run_folder.check_model(
+                *(FLAGS.output_dir, "run_pretraining", FLAGS, config),
+                same=("no_next_sentence", "left_to_right"),
+            )
         step, _ = loop.load_trained(model, FLAGS.output_dir, FLAGS.init_checkpoint)
         scores = evaluate() | {"global_step": step}
         if distribution.is_chief(strategy):

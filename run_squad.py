@@ -218,6 +218,8 @@ def main(_):
         model = job.make_model(trial.seed)
         if FLAGS.do_train:
             train(job, trial, model)
+        else:
+            fine_tuning.check_trained("run_squad", FLAGS, trial, job.config)
         if not FLAGS.do_eval:
             return None
         evaluated[trial] = evaluate(job, trial, model)

@@ -156,6 +156,11 @@ def _read_tensorflow(prefix):
     They hold either names, as TensorFlow 1 wrote them and we do, or the objects of a
     TensorFlow 2 program.
     """
+    if "[" in prefix:
+        raise config_lib.ModelError(
+            f"{prefix} has a [ in its path, which TensorFlow takes for a pattern when "
+            "it looks for the file; expected another name."
+        )
     try:
         reader = tf.train.load_checkpoint(prefix)
         shapes = reader.get_variable_to_shape_map()

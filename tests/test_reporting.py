@@ -131,6 +131,18 @@ def test_other_workers_say_and_write_nothing(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_long_count_says_how_far_it_is(capsys, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(reporting.time, "perf_counter", lambda: now)
+    for _ in reporting.counted(100, "evaluating"):
+        now += 1.0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["evaluating: batch 11/100", "evaluating: batch 27/100"]
+    assert len(lines) == 4
+    assert list(reporting.counted(3, "predicting", shown=False)) == [0, 1, 2]
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(61, "1:01"), (3661.9, "1:01:01")])
 def test_clock(seconds, text):
     assert reporting.clock(seconds) == text

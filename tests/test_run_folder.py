@@ -141,3 +141,24 @@ def test_a_broken_mark_of_the_best_is_a_sentence(tmp_path, text):
     (tmp_path / saving.BEST).write_text(text)
     with pytest.raises(errors.RunError, match="does not say which step is the best"):
         saving.best_step(str(tmp_path))
+
+
+def test_a_model_is_used_as_it_was_trained(folder):
+    def check(same=("train_batch_size",), labels=(1,), **changes):
+        run_folder.check_model(
+            str(folder), "run_x", parsed(), tiny.bert_config(**changes), same,
+            labels=labels,
+        )  # fmt: skip
+
+    check()
+    check(hidden_dropout_prob=0.3)
+    with pytest.raises(errors.RunError, match=r"bert_config\[num_attention_heads\]"):
+        check(num_attention_heads=2)
+    with pytest.raises(errors.RunError, match=r"labels was \[1\] and is \[2\]"):
+        check(labels=[2])
+    with pytest.raises(errors.RunError, match="--train_batch_size was 8.0 and is 9.0"):
+        run_folder.check_model(
+            *(str(folder), "run_x", parsed(train_batch_size=9), tiny.bert_config()),
+            same=("train_batch_size",),
+        )
+    run_folder.check_model(str(folder / "none"), "run_y", parsed(), tiny.bert_config())

@@ -456,7 +456,7 @@ def test_casing_that_the_name_contradicts_is_an_error(name, lower):
         tokenization.check_casing(not lower, name)
 
 
-@pytest.mark.parametrize("name", [None, "", "/runs/mrpc/model.ckpt-300"])
+@pytest.mark.parametrize("name", [None, "", "/showcased/model.ckpt-300"])
 def test_casing_that_the_name_does_not_tell_passes(name):
     tokenization.check_casing(True, name)
     tokenization.check_casing(False, name)

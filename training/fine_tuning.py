@@ -8,7 +8,7 @@ import shutil
 from absl import flags
 
 from modeling import config as config_lib
-from training import distribution, errors, run_folder, trials
+from training import distribution, errors, run_folder, saving, trials
 from training import flags as training_flags
 
 
@@ -125,6 +125,26 @@ def read_config(parsed, num_tokens):
             f"{config.vocab_size} of {parsed.bert_config_file}"
         )
     return config
+
+
+def check_trained(script, parsed, trial, config, same=()):
+    """Raises RunError where a finished run would be used as another than it is.
+
+    Args:
+      script: the script's name without .py.
+      parsed: absl's FLAGS with `define_flags`.
+      trial: `trials.Trial`, whose folder the run is in, if it isn't --init_checkpoint.
+      config: BertConfig.
+      same: names of the task's own flags that must have the run's values.
+    """
+    vocabulary = _sha256(parsed.vocab_file)
+    common = ("do_lower_case", "left_to_right")
+    for folder, names in ((trial.folder, same), (parsed.init_checkpoint or "", ())):
+        run_folder.check_model(
+            *(folder, script, parsed, config, (*common, *names)), vocabulary=vocabulary
+        )
+        if saving.steps(folder):
+            return  # what is in --init_checkpoint is not used
 
 
 def run_trials(parsed, chief, run_one, metric, shown=None, sweep=False):

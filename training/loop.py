@@ -383,7 +383,7 @@ def evaluate(model, objective, stream, strategy, xla=False, steps_limit=None):
     """
     run = steps.evaluation_function(model, objective, strategy, xla)
     totals = {}
-    for iterator in _each_batch(stream, strategy, steps_limit):
+    for iterator in _each_batch(stream, strategy, "evaluating", steps_limit):
         for name, pair in run(iterator).items():
             totals[name] = totals.get(name, 0.0) + np.array(pair, np.float64)
     results = {
@@ -404,17 +404,17 @@ def predict(model, stream, strategy, xla=False):
       dict of numpy arrays: the outputs, and `record_ids` int32 [rows, 2].
     """
     run = steps.prediction_function(model, strategy, xla)
-    for iterator in _each_batch(stream, strategy):
+    for iterator in _each_batch(stream, strategy, "predicting"):
         outputs = {name: value.numpy() for name, value in run(iterator).items()}
         real = outputs["record_ids"][:, 0] >= 0
         yield {name: value[real] for name, value in outputs.items()}
 
 
-def _each_batch(stream, strategy, limit=None):
+def _each_batch(stream, strategy, what, limit=None):
     """Yields the stream's iterator once per batch; every worker sees as many."""
     iterator = iter(distribution.distribute(stream, 0, strategy))
     count = stream.num_steps if limit is None else limit
     if stream.num_steps is not None:
         count = min(count, stream.num_steps)
-    for _ in range(count):
+    for _ in reporting.counted(count, what, distribution.is_chief(strategy)):
         yield iterator

@@ -165,6 +165,29 @@ class Reporter:
                 file.close()
 
 
+def counted(count, what, shown=True):
+    """Yields 0 … count - 1 and shows how far that is.
+
+    A bar on a terminal; elsewhere a line after ten seconds and then ever less often.
+
+    Args:
+      count: int.
+      what: what is done `count` times, such as "evaluating".
+      shown: bool; False says nothing.
+    """
+    with tqdm.tqdm(
+        desc=what, total=count, unit="batch", leave=False, disable=None if shown else 1
+    ) as bar:
+        last, pause = time.perf_counter(), 10.0
+        for number in range(count):
+            yield number
+            bar.update()
+            now = time.perf_counter()
+            if shown and bar.disable and now - last > pause:
+                print(f"{what}: batch {number + 1}/{count}", file=sys.stderr)
+                last, pause = now, min(60.0, pause * 1.5)
+
+
 def clock(seconds):
     """Returns 3661 as "1:01:01", 61 as "1:01"."""
     minutes, seconds = divmod(int(seconds), 60)

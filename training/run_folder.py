@@ -67,6 +67,36 @@ def claim(folder, script, parsed, config, free=(), chief=True, **more):
             config.to_file(os.path.join(folder, "bert_config.json"))
 
 
+def check_model(folder, script, parsed, config, same=(), **more):
+    """Checks that a run's model is used as it was trained; other folders pass.
+
+    Args:
+      folder: of a run, or not.
+      script: the script's name without .py.
+      parsed: absl's FLAGS.
+      config: BertConfig; dropout, which only training knows, may differ.
+      same: names of flags that must have the run's values.
+      **more: parts of the run's record that must be the same.
+
+    Raises:
+      RunError: something differs; the sentence names it.
+    """
+    if not (saving.steps(folder) and os.path.exists(os.path.join(folder, NAME))):
+        return
+    record = read(folder)
+    new = {"script": script, "bert_config": config.to_dict(), **more}
+    old = {part: record[part] for part in new if part in record}
+    for part in (old, new):
+        part["bert_config"] = {
+            name: value
+            for name, value in part["bert_config"].items()
+            if not name.endswith("dropout_prob")
+        }
+    old["flags"] = {name: record["flags"].get(name) for name in same}
+    new["flags"] = {name: getattr(parsed, name) for name in same}
+    _compare(old, json.loads(json.dumps(new)), set(), folder)
+
+
 @contextlib.contextmanager
 def locked(folder):
     """Keeps other processes of this machine from training in `folder` meanwhile.
