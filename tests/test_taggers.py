@@ -236,9 +236,12 @@ class TestLeftToRight:
             ids[row, row - 1] = 3  # row 0 stays as it is
         before, *others = make(self.config)({"input_ids": ids})[name].numpy()
         for changed, after in enumerate(others):
-            np.testing.assert_array_equal(before[:changed], after[:changed])
+            # Two rows of one batch: some processors differ in the last bit.
+            np.testing.assert_allclose(
+                before[:changed], after[:changed], rtol=0, atol=1e-7
+            )
             differs = np.abs(before[changed:] - after[changed:])
-            assert differs.reshape(7 - changed, -1).max(axis=1).min() > 0
+            assert differs.reshape(7 - changed, -1).max(axis=1).min() > 1e-5
 
     def test_a_bidirectional_model_does_change(self):
         features = {"input_ids": np.int32([[2, 5, 6, 7]])}

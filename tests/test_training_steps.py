@@ -187,14 +187,14 @@ def test_steps_per_call_change_no_bit():
     np.testing.assert_array_equal(metrics["loss"], same["loss"])
 
 
-@pytest.mark.parametrize("activation", ["gelu", "gelu_erf"])
 @pytest.mark.parametrize(
-    ("model", "objective"),
+    ("model", "objective", "activation"),
     [
-        (heads.PretrainingModel, losses.pretraining_objective()),
-        (functools.partial(heads.ClassifierModel, num_labels=2), CLASSES),
-        (functools.partial(heads.TaggerModel, num_labels=2), TAGS),
-        (heads.SpanModel, losses.span_objective()),
+        (heads.PretrainingModel, losses.pretraining_objective(), "gelu"),
+        (heads.PretrainingModel, losses.pretraining_objective(), "gelu_erf"),
+        (functools.partial(heads.ClassifierModel, num_labels=2), CLASSES, "gelu"),
+        (functools.partial(heads.TaggerModel, num_labels=2), TAGS, "gelu"),
+        (heads.SpanModel, losses.span_objective(), "gelu"),
     ],
 )
 def test_no_sum_of_three_whose_order_is_left_to_chance(model, objective, activation):
@@ -283,10 +283,9 @@ def test_matrix(one_batch, replicas, dtype, parts, recompute):
     assert all(value.dtype == np.float32 for value in state.values())
 
 
-@pytest.mark.parametrize(("replicas", "parts"), [(1, 1), (2, 2)])
-def test_xla_changes_nothing(one_batch, replicas, parts):
+def test_xla_changes_nothing(one_batch):
     state, metrics = run(
-        config=ONE_LAYER, replicas=replicas, gradient_accumulation_steps=parts, xla=True
+        config=ONE_LAYER, replicas=2, gradient_accumulation_steps=2, xla=True
     )
     assert_close(state, one_batch[0], 1e-5)
     np.testing.assert_allclose(metrics["loss"], one_batch[1]["loss"], atol=1e-5)
