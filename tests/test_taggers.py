@@ -234,11 +234,14 @@ class TestLeftToRight:
         ids = np.tile(np.int32([[2, 5, 6, 7, 8, 9, 10]]), (8, 1))
         for row in range(1, 8):
             ids[row, row - 1] = 3  # row 0 stays as it is
-        before, *others = make(self.config)({"input_ids": ids})[name].numpy()
+        # Weights so large that what a token attends to is no matter of the last bits.
+        config = dataclasses.replace(self.config, initializer_range=0.5)
+        keras.utils.set_random_seed(0)
+        before, *others = make(config)({"input_ids": ids})[name].numpy()
         for changed, after in enumerate(others):
             # Two rows of one batch: some processors differ in the last bit.
             np.testing.assert_allclose(
-                before[:changed], after[:changed], rtol=0, atol=1e-7
+                before[:changed], after[:changed], rtol=1e-6, atol=1e-6
             )
             differs = np.abs(before[changed:] - after[changed:])
             assert differs.reshape(7 - changed, -1).max(axis=1).min() > 1e-5
