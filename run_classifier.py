@@ -252,7 +252,12 @@ def train(job, trial, model):
     )
 
     def score():
-        return job.score(job.dev_logits(model))
+        logits = job.dev_logits(model)
+        scores = job.score(logits)
+        if job.task.kind == "regression" or not job.chief:
+            return scores
+        chosen = _chosen(job, logits)
+        return scores | confusion.shown(chosen, job.dev[""].targets, job.labels)
 
     watch = score if job.args.eval_steps else None
     loop.train(model, _objective(job), stream, job.strategy, settings, watch)
@@ -270,10 +275,15 @@ def evaluate(job, trial, model):
     named |= {"loss": scores["loss"], "global_step": step}
     results.write(os.path.join(trial.folder, "eval_results.txt"), named)
     if job.task.kind != "regression":
-        probability = answers.probabilities(logits[""], job.task.kind)
-        chosen = answers.choices(probability, job.task.kind)
+        chosen = _chosen(job, logits)
         confusion.write(trial.folder, step, chosen, job.dev[""].targets, job.labels)
     return scores
+
+
+def _chosen(job, logits):
+    """The labels that logits of the dev set stand for."""
+    probability = answers.probabilities(logits[""], job.task.kind)
+    return answers.choices(probability, job.task.kind)
 
 
 def predict(job, trial):

@@ -9,7 +9,9 @@ import sys
 import termios
 import time
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from training import history, reporting
 
@@ -118,6 +120,26 @@ def test_what_was_logged_after_the_step_gone_on_from_is_forgotten(tmp_path):
         {"step": 2, "kind": "train", "loss": 1.0},
         {"step": 3, "kind": "eval", "loss": 7.0},
     ]
+
+
+def test_texts_and_pictures_of_an_evaluation_go_to_tensorboard_alone(tmp_path):
+    picture = np.full((2, 3, 3), 7, np.uint8)
+    results = {"loss": np.float32(0.5), "gaps": "**a**", "matrix": picture}
+    numbers, shown = reporting.apart(results)
+    assert numbers == {"loss": 0.5}
+    reporter = reporting.Reporter(str(tmp_path), num_steps=9)
+    reporter.show(4, shown, kind="eval")
+    reporter.close()
+    [path] = (tmp_path / "eval").glob("events*")
+    found = {
+        value.tag: (event.step, tf.make_ndarray(value.tensor))
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+    assert found["gaps"] == (4, b"**a**")
+    step, (width, height, data) = found["matrix"]
+    assert (step, width, height) == (4, b"3", b"2")
+    np.testing.assert_array_equal(tf.io.decode_png(data), picture)
 
 
 def test_other_workers_say_and_write_nothing(tmp_path, capsys):

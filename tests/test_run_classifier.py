@@ -210,24 +210,27 @@ def test_report_of_labels(work):
     assert text.startswith("label  precision  recall      f1   count\n0 ")
     matrix = [list(map(int, line.split()[1:])) for line in text.splitlines()[-2:]]
     assert np.sum(matrix) == 40
-    assert {"accuracy", "loss", "labels", "confusion"} <= tags(work[0], "eval")
+    steps = tags(work[0], "eval")
+    # At every evaluation while training, and once more at the end.
+    assert len(steps["accuracy"]) > 1
+    assert steps["loss"] == steps["confusion"] == steps["labels"] == steps["accuracy"]
 
 
 def tags(folder, name=""):
-    """Of TensorBoard's events below the first run."""
-    return {
-        value.tag
-        for path in (folder / "sst2_out" / name).glob("events*")
-        for event in tf.compat.v1.train.summary_iterator(str(path))
-        for value in event.summary.value
-    }
+    """Of TensorBoard's events below the first run, with the steps of each."""
+    steps = {}
+    for path in (folder / "sst2_out" / name).glob("events*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                steps.setdefault(value.tag, set()).add(event.step)
+    return steps
 
 
 def test_scalars_of_the_training(work):
     assert {
         *("loss", "accuracy", "learning_rate", "grad_norm", "examples_per_second"),
         *("tokens_per_second", "padding", "config"),
-    } <= tags(work[0])
+    } <= set(tags(work[0]))
 
 
 def test_seeds_are_compared_and_the_better_one_predicts(work):

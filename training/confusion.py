@@ -3,9 +3,8 @@
 import os
 
 import numpy as np
-import tensorflow as tf
 
-from training import metrics
+from training import metrics, reporting
 
 _MOST_LABELS = 30  # of which a matrix is still readable
 
@@ -60,29 +59,42 @@ def picture(confusion, size=320):
     return pixels.repeat(edge, axis=1)
 
 
+def shown(predictions, targets, labels):
+    """What a person wants to see of an evaluation.
+
+    Args:
+      predictions, targets: int [N], or [N, n] of 0 and 1 for multi-label.
+      labels: names.
+
+    Returns:
+      {"labels": Markdown, a table}, and except for multi-label {"confusion": picture}.
+    """
+    report, matrix = _report(predictions, targets, labels)
+    pictures = {} if matrix is None else {"confusion": picture(matrix)}
+    return {"labels": f"```\n{report}```"} | pictures
+
+
 def write(folder, step, predictions, targets, labels):
-    """Writes `eval_report.txt`, and both text and picture for TensorBoard.
+    """Writes `eval_report.txt`, and what `shown` gives for TensorBoard.
 
     Args:
       folder: the run's.
       step: number of the checkpoint.
-      predictions, targets: int [N], or [N, n] of 0 and 1 for multi-label.
-      labels: names.
+      predictions, targets, labels: as for `shown`.
     """
-    matrix = None
-    if np.ndim(targets) > 1:
-        scores = metrics.per_label_of_several(predictions, targets)
-    else:
-        matrix = metrics.confusion_matrix(predictions, targets, len(labels))
-        scores = metrics.per_label(matrix)
-    report = text(scores, labels, matrix)
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "eval_report.txt")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(report)
-    events = tf.summary.create_file_writer(os.path.join(folder, "eval"))
-    with events.as_default(step=step):
-        tf.summary.text("labels", f"```\n{report}```")
-        if matrix is not None:
-            tf.summary.image("confusion", picture(matrix)[None])
-    events.close()
+        file.write(_report(predictions, targets, labels)[0])
+    reporter = reporting.Reporter(folder, step)
+    reporter.show(step, shown(predictions, targets, labels), kind="eval")
+    reporter.close()
+
+
+def _report(predictions, targets, labels):
+    """The text, and the matrix or None."""
+    if np.ndim(targets) > 1:
+        scores = metrics.per_label_of_several(predictions, targets)
+        return text(scores, labels), None
+    matrix = metrics.confusion_matrix(predictions, targets, len(labels))
+    return text(metrics.per_label(matrix), labels, matrix), matrix

@@ -102,7 +102,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
       settings: `training.settings.Settings`.
       evaluate: function of no arguments that returns {name: float}, run every
         `settings.eval_steps` steps and at the end, or None. Strings among its values
-        are Markdown for TensorBoard.
+        are Markdown for TensorBoard, arrays are pictures.
 
     Returns:
       `Progress` at the end. The model holds the last weights, or their averages where
@@ -183,7 +183,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
             saving.remove_unfinished(settings.output_dir)
             saver.check_space()
         reporter.begin(progress.step, by_time=bool(settings.train_seconds))
-        reporter.texts(0, {"config": _as_table(settings, model.config)})
+        reporter.show(0, {"config": _as_table(settings, model.config)})
         while not progress.complete(settings):
             count = min(fitting, _steps_to_next_stop(progress.step, settings, profiler))
             profiler.before(progress.step)
@@ -214,11 +214,9 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
             finished = bool(progress.complete(settings))
             if evaluate and _due(progress.step, settings.eval_steps, finished):
                 with reporter.waiting("evaluating"):
-                    results = _evaluate(evaluate, average)
-                texts = {n: x for n, x in results.items() if isinstance(x, str)}
-                metrics = {n: x for n, x in results.items() if n not in texts}
+                    metrics, shown = reporting.apart(_evaluate(evaluate, average))
                 reporter.scalars(progress.step, metrics, kind="eval")
-                reporter.texts(progress.step, texts, kind="eval")
+                reporter.show(progress.step, shown, kind="eval")
                 if progress.note(metrics, settings):
                     best = {"step": progress.step, "metrics": metrics}
                 # The evaluation may have been the last one that early stopping grants.

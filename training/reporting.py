@@ -7,10 +7,24 @@ import sys
 import threading
 import time
 
+import numpy as np
 import tensorflow as tf
 import tqdm
 
 from training import errors, history
+
+
+def apart(results):
+    """Divides what an evaluation returns into numbers and what is only to be seen.
+
+    Args:
+      results: {name: number, Markdown, or picture as for `Reporter.show`}.
+
+    Returns:
+      (the numbers, the rest), two dicts.
+    """
+    shown = {n: x for n, x in results.items() if isinstance(x, str) or np.ndim(x)}
+    return {n: x for n, x in results.items() if n not in shown}, shown
 
 
 class Reporter:
@@ -114,18 +128,21 @@ class Reporter:
                 "last checkpoint is whole"
             ) from error
 
-    def texts(self, step, markdown, kind="train"):
-        """Writes texts of one step to TensorBoard.
+    def show(self, step, shown, kind="train"):
+        """Writes texts and pictures of one step to TensorBoard.
 
         Args:
           step: int.
-          markdown: {name: str}.
+          shown: {name: Markdown, or a picture, uint8 [height, width, 3]}.
           kind: "train" or "eval".
         """
-        if self.chief and markdown:
+        if self.chief and shown:
             with self._writer("" if kind == "train" else kind).as_default(step=step):
-                for name, text in markdown.items():
-                    tf.summary.text(name, text)
+                for name, value in shown.items():
+                    if isinstance(value, str):
+                        tf.summary.text(name, value)
+                    else:
+                        tf.summary.image(name, value[None])
 
     def end_at(self, moment):
         """Makes the run end at this time of `time.perf_counter`, at the latest."""
