@@ -1,6 +1,8 @@
 """The stream of pre-training records: the same batches however it is read."""
 
 import gzip
+import os
+import shutil
 
 import numpy as np
 import pytest
@@ -104,6 +106,24 @@ def test_workers_together_read_the_global_batch(shards, workers):
         for step in zip(*parts, strict=True)
     ]
     _assert_equal(joined, whole)
+
+
+def test_a_worker_opens_the_files_of_its_own_rows_only(shards, tmp_path):
+    """Once all files were looked at, the others may be gone, for all it needs."""
+    paths = [shutil.copy(path, tmp_path) for path in shards]
+    stream = pretraining.PretrainingStream(paths, 10, S, P, seed=7)
+    whole = _read(stream, 0, 6)
+    lanes = stream._lanes()
+    assert len(lanes) == 5
+    mine = {part.file for part in lanes[0]}
+    others = {part.file for lane in lanes[1:] for part in lane} - mine
+    for file in others:
+        os.remove(paths[file])
+    assert others
+    part = _read(stream, 0, 6, slice(0, 2))
+    _assert_equal(part, [{k: v[:2] for k, v in batch.items()} for batch in whole])
+    with pytest.raises((tf.errors.OpError, errors.InputError)):
+        _read(stream, 0, 6, slice(8, 10))
 
 
 def test_an_epoch_holds_every_record_once(shards):
