@@ -1,8 +1,9 @@
 """Text in, arrays out. What stands where:
 
 text        tokenization, normalization, unicode14, encoding
-in graphs   in_graph_tokenization is the same inside a SavedModel; its parts are
-            in_graph_normalization, in_graph_wordpiece and in_graph_tables
+in graphs   the same inside a SavedModel: in_graph_tokenization, with its parts
+            in_graph_normalization, in_graph_wordpiece and in_graph_tables;
+            in_graph_windows, in_graph_answers, in_graph_tags
 corpus      corpus (a command), sources, wikitext, sentences; vocab (a command)
 records     create_pretraining_data and inspect (commands); documents, instances,
             masking, packing and making turn text into rows, parallel and spool keep

@@ -2,7 +2,7 @@
 
 Lafferty, McCallum and Pereira, "Conditional random fields", 2001. The chain goes from
 one labelled token to the next, so the later pieces of a word do not come in between.
-Decoding is `data.ner.best_path`.
+`data.ner.best_path` decodes outside graphs, `best_paths` inside.
 """
 
 import tensorflow as tf
@@ -91,3 +91,42 @@ def objective():
         metrics=lambda outputs, f: {"loss": likelihood(outputs, f)},
         epsilon={"loss": 0.0},
     )
+
+
+def best_paths(logits, transitions, lengths):
+    """Viterbi: the labels whose scores and transitions add up to most.
+
+    Args:
+      logits: float [B, S, n].
+      transitions: float [n, n] (from, to).
+      lengths: int32 [B].
+
+    Returns:
+      int64 [B, S]; what is after a row's end means nothing.
+    """
+    # With two places more than there are, no loop has nothing to go over.
+    length = tf.shape(logits)[1]
+    logits = tf.pad(tf.cast(logits, tf.float32), [[0, 0], [0, 2], [0, 0]])
+    steps = tf.transpose(logits, [1, 0, 2])  # [S + 2, B, n]
+    inside = tf.sequence_mask(lengths, length + 2)  # [B, S + 2]
+    inside = tf.transpose(inside)[..., None]  # [S + 2, B, 1]
+    same = tf.range(tf.shape(logits)[2], dtype=tf.int64)
+
+    def forward(before, now):
+        best, _ = before
+        scores, is_inside = now
+        totals = best[:, :, None] + transitions  # [B, from, to]
+        came_from = tf.where(is_inside, tf.argmax(totals, axis=1), same)
+        return tf.where(
+            is_inside, tf.reduce_max(totals, axis=1) + scores, best
+        ), came_from
+
+    first = (steps[0], tf.zeros_like(steps[0], tf.int64))
+    best, came_from = tf.scan(forward, (steps[1:], inside[1:]), initializer=first)
+    last = tf.argmax(tf.concat([first[0][None], best], 0)[-1], axis=1)  # [B]
+
+    def back(label, labels_before):
+        return tf.gather(labels_before, label, batch_dims=1)
+
+    before = tf.scan(back, came_from, initializer=last, reverse=True)
+    return tf.transpose(before)[:, :length]

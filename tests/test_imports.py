@@ -13,6 +13,7 @@ PACKAGES = {
     "data": {"data"},
     "pages": {"pages"},
     "server": {"server"},
+    "exporting": {"exporting", "training", "modeling", "data"},
 }
 SCRIPT_FOLDERS = ("demo", "benchmarks")
 
@@ -20,9 +21,12 @@ SCRIPT_FOLDERS = ("demo", "benchmarks")
 # a second and is cheap to fork.
 WITH_TENSORFLOW = {
     "batching",
+    "in_graph_answers",
     "in_graph_normalization",
     "in_graph_tables",
+    "in_graph_tags",
     "in_graph_tokenization",
+    "in_graph_windows",
     "in_graph_wordpiece",
     "inspect",
     "next_token",
