@@ -61,9 +61,9 @@ flags.DEFINE_enum(
 flags.DEFINE_string(
     "vocab_file",
     None,
-    "The vocabulary the records were made with; needed for --masking=dynamic, and "
-    "compared with the records' manifest where it is given. With --eval_steps, some "
-    "filled gaps are then shown in TensorBoard.",
+    "The vocabulary the records were made with; needed for --masking=dynamic. It is "
+    "compared with the records' manifest and kept with the run. With --eval_steps, "
+    "some filled gaps are then shown in TensorBoard.",
 )
 flags.DEFINE_bool(
     "no_next_sentence", False, "Train the masked LM alone (the paper, section 5.1)."
@@ -147,7 +147,10 @@ def main(_):
             config,
             free={"eval_file"},
             chief=chief,
+            **_text(FLAGS.input_file),
         )
+        if chief and FLAGS.vocab_file:
+            run_folder.keep_vocabulary(FLAGS.output_dir, FLAGS.vocab_file)
         samples = None
         # Left to right every place is a gap; a TPU runs nothing outside its strategy.
         readable = not FLAGS.left_to_right and not distribution.is_tpu(strategy)
@@ -218,6 +221,17 @@ def _stream(args, pattern, batch_size, config, training=False):
     )
     stream.check()
     return next_token.NextTokenStream(stream) if args.left_to_right else stream
+
+
+def _text(pattern):
+    """What the records' manifest says of their text, to be kept with the run."""
+    manifests = outputs.find_manifests(pretraining.files(pattern))
+    for manifest, _ in manifests.values():
+        return {
+            "do_lower_case": manifest["settings"]["do_lower_case"],
+            "vocabulary": manifest["vocabulary"]["sha256"],
+        }
+    return {}
 
 
 def _check_vocabulary(args, path, vocabulary, config):

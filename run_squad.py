@@ -362,7 +362,7 @@ def evaluate(job, trial, model):
         named = scores | {"global_step": step}
         if job.decoding.version_2_with_negative:
             named["null_score_diff_threshold"] = threshold
-            # For answer_questions.py.
+            # For who uses the model.
             path = os.path.join(trial.folder, "null_threshold.json")
             saving.write_json(path, {"null_score_diff_threshold": threshold})
         results.write(os.path.join(trial.folder, "eval_results.txt"), named)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data import in_graph_windows
+from data import in_graph_tokenization, in_graph_windows
 
 # In place of logits that are not finite.
 _LARGEST = 1e30
@@ -88,14 +88,16 @@ def decode(context, pieces, windows, offset, logits, settings):
     )
     starts = tf.gather(pieces.starts.values, tf.gather(first, order) + piece)
     ends = tf.gather(pieces.ends.values, tf.gather(last, order) + piece)
-    texts = substrings(context, question, starts, ends)
+    texts = in_graph_tokenization.substrings(context, question, starts, ends)
     is_new = _is_new(texts, question)
     question = tf.boolean_mask(question, is_new)
     size = settings.n_best_size
 
     def table(values, default):
         values = tf.boolean_mask(values, is_new)
-        ragged = tf.RaggedTensor.from_value_rowids(values, question, num_questions)
+        ragged = tf.RaggedTensor.from_value_rowids(
+            values, question, num_questions, validate=False
+        )
         return ragged.to_tensor(default, shape=[None, size])  # [B, N]
 
     at_cls = tf.math.unsorted_segment_min(
@@ -106,26 +108,6 @@ def decode(context, pieces, windows, offset, logits, settings):
         at_cls,
         settings,
     )
-
-
-def substrings(text, rows, starts, ends):
-    """text[row][start:end] for many rows and places, in code points.
-
-    Args:
-      text: string [B].
-      rows: int64 [n].
-      starts, ends: int32 [n].
-
-    Returns:
-      string [n].
-    """
-    decoded = tf.strings.unicode_decode(text, "UTF-8", errors="ignore")
-    first = tf.gather(decoded.row_starts(), rows)
-    places = tf.ragged.range(
-        first + tf.cast(starts, tf.int64), first + tf.cast(ends, tf.int64)
-    )
-    codes = places.with_values(tf.gather(decoded.values, places.values))
-    return tf.strings.unicode_encode(codes, "UTF-8")
 
 
 def _finite(logits):

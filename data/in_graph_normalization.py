@@ -48,6 +48,12 @@ class Normalizer(tf.Module):
         super().__init__(name="normalizer")
         self._specials = list(specials)
         self._rules = _rules(tuple(sorted(basic.__getstate__().items())))
+        # Traced once, however many functions call it.
+        self._split = tf.function(
+            self._make_words,
+            input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
+        )
 
     def __call__(self, text):
         """Normalises and splits into words.
@@ -59,6 +65,9 @@ class Normalizer(tf.Module):
           (`Chars` of all words, one after the other; int64 [C], the word of each, from
           0 on).
         """
+        return self._split(text)
+
+    def _make_words(self, text):
         rules = self._rules
         decoded = tf.strings.unicode_decode(text, "UTF-8", errors="ignore")
         rows = decoded.value_rowids()
@@ -116,10 +125,16 @@ class _Rules(NamedTuple):
     stripped: in_graph_tables.CodePointTable | None = None
 
 
+@functools.cache
 def _rules(options):
     """The tables of a `normalization.BasicTokenizer` with these options."""
-    basic = normalization.BasicTokenizer(**dict(options))
-    codes, found = _touched_codes(), _replacements(options)
+    with tf.init_scope():  # They outlive the graph that first asks for them.
+        return _make_rules(normalization.BasicTokenizer(**dict(options)))
+
+
+def _make_rules(basic):
+    codes = _touched_codes()
+    found = {code: basic.replacement(code) for code in codes}
     table = in_graph_tables.CodePointTable
     rules = _Rules(
         in_graph_tables.Replacer({code: new or "" for code, new in found.items()})
@@ -138,13 +153,6 @@ def _rules(options):
             stripped=table(codes, [found[code] == "" for code in codes]),
         )
     return rules
-
-
-@functools.cache
-def _replacements(options):
-    """{code point: what `BasicTokenizer.replacement` says of it}."""
-    basic = normalization.BasicTokenizer(**dict(options))
-    return {code: basic.replacement(code) for code in _touched_codes()}
 
 
 @functools.cache

@@ -1,13 +1,14 @@
 """Texts to words, and tags to entities, inside a graph."""
 
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from data import (
     errors,
-    in_graph_answers,
     in_graph_tables,
+    in_graph_tokenization,
     in_graph_windows,
     normalization,
     tagging,
@@ -60,16 +61,7 @@ class WordSplitter(tf.Module):
     def __init__(self, tokenizer):
         super().__init__(name="words")
         self._tokenizer = tokenizer
-        codes = [c for c in range(0x110000) if not normalization.is_untouched(c)]
-        kinds = [
-            _IDEOGRAPH
-            if normalization.is_cjk(code)
-            else _MARK
-            if normalization.is_punctuation(chr(code))
-            else _LETTERS
-            for code in codes
-        ]
-        self._kind = in_graph_tables.CodePointTable(codes, kinds)
+        self._kind = _kinds()
 
     def __call__(self, text):
         """string [B] -> `Words`."""
@@ -96,13 +88,31 @@ class WordSplitter(tf.Module):
         )
         rows = tf.gather(rows, first)
         starts, ends = tf.gather(starts, first), tf.gather(ends, last)
-        texts = in_graph_answers.substrings(text, rows, starts, ends)
+        texts = in_graph_tokenization.substrings(text, rows, starts, ends)
         return Words(
             *(
-                tf.RaggedTensor.from_value_rowids(part, rows, tf.size(text, tf.int64))
+                tf.RaggedTensor.from_value_rowids(
+                    part, rows, tf.size(text, tf.int64), validate=False
+                )
                 for part in (texts, starts, ends)
             )
         )
+
+
+@functools.cache
+def _kinds():
+    """The table of what basic tokens are, by their first code point."""
+    codes = [c for c in range(0x110000) if not normalization.is_untouched(c)]
+    kinds = [
+        _IDEOGRAPH
+        if normalization.is_cjk(code)
+        else _MARK
+        if normalization.is_punctuation(chr(code))
+        else _LETTERS
+        for code in codes
+    ]
+    with tf.init_scope():
+        return in_graph_tables.CodePointTable(codes, kinds)
 
 
 class Rows(NamedTuple):
@@ -141,10 +151,11 @@ def rows(words, tokenizer, doc_stride):
     unknown = tf.RaggedTensor.from_row_lengths(
         tf.fill([tf.math.count_nonzero(empty)], tokenizer.unk_id),
         tf.cast(empty, tf.int64),
+        validate=False,
     )
     pieces = tf.concat([pieces, unknown], 1)
     texts = tf.RaggedTensor.from_row_splits(
-        pieces.values, tf.gather(pieces.row_splits, words.row_splits)
+        pieces.values, tf.gather(pieces.row_splits, words.row_splits), validate=False
     )  # [B, None]
     windows = in_graph_windows.spans(
         texts.row_lengths(),

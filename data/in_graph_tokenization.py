@@ -68,6 +68,11 @@ class InGraphTokenizer(tf.Module):
             },
         )
 
+        # Traced once, however many functions call it.
+        self._pieces = tf.function(
+            self._make_pieces, input_signature=[tf.TensorSpec([None], tf.string)]
+        )
+
     def __call__(self, text_a, text_b=None):
         """Tokenizes a batch.
 
@@ -131,6 +136,9 @@ class InGraphTokenizer(tf.Module):
 
     def pieces(self, text):
         """string [B] -> `Pieces`."""
+        return self._pieces(text)
+
+    def _make_pieces(self, text):
         chars, words = self._normalize(text)
         lengths = tf.math.segment_sum(tf.ones_like(words), words)  # [W]
         ids, begins = self._wordpiece(chars.codes, words, lengths > self._max_chars)
@@ -142,7 +150,7 @@ class InGraphTokenizer(tf.Module):
         chars, words = self._normalize(text)
         rows = tf.gather(chars.rows, _begins(words))
         codes = tf.RaggedTensor.from_value_rowids(
-            chars.codes, words, tf.size(rows, tf.int64)
+            chars.codes, words, tf.size(rows, tf.int64), validate=False
         )
         return _by_row([tf.strings.unicode_encode(codes, "UTF-8")], rows, text)[0]
 
@@ -162,6 +170,26 @@ class InGraphTokenizer(tf.Module):
         return _by_row((codes, starts, _ends(chars, begins)), rows, text)
 
 
+def substrings(text, rows, starts, ends):
+    """text[row][start:end] for many rows and places, in code points.
+
+    Args:
+      text: string [B].
+      rows: int64 [n].
+      starts, ends: int32 [n].
+
+    Returns:
+      string [n].
+    """
+    decoded = tf.strings.unicode_decode(text, "UTF-8", errors="ignore")
+    first = tf.gather(decoded.row_starts(), rows)
+    places = tf.ragged.range(
+        first + tf.cast(starts, tf.int64), first + tf.cast(ends, tf.int64)
+    )
+    codes = places.with_values(tf.gather(decoded.values, places.values))
+    return tf.strings.unicode_encode(codes, "UTF-8")
+
+
 def _begins(words):
     """Where words begin, int64 [W], of the word of each code point, int64 [C]."""
     return tf.where(words != in_graph_normalization.shifted(words, -1))[:, 0]
@@ -176,7 +204,10 @@ def _ends(chars, begins):
 def _by_row(values, rows, text):
     """Flat values and the text of each -> ragged tensors [B, None]."""
     count = tf.size(text, tf.int64)
-    return [tf.RaggedTensor.from_value_rowids(part, rows, count) for part in values]
+    return [
+        tf.RaggedTensor.from_value_rowids(part, rows, count, validate=False)
+        for part in values
+    ]
 
 
 def _first(ragged, lengths):
@@ -185,7 +216,7 @@ def _first(ragged, lengths):
     row = ragged.value_rowids()
     place = tf.range(tf.size(row, tf.int64)) - tf.gather(ragged.row_starts(), row)
     kept = tf.boolean_mask(ragged.values, place < tf.gather(lengths, row))
-    return tf.RaggedTensor.from_row_lengths(kept, lengths)
+    return tf.RaggedTensor.from_row_lengths(kept, lengths, validate=False)
 
 
 def truncated_lengths(length_a, length_b, max_seq_length, is_pair=None):

@@ -63,7 +63,8 @@ class TaskModel(bert.BertBase):
 
 def _project(x, weights, bias):
     """[..., H] -> float32 [..., n] with weights [n, H]."""
-    return layers.linear(tf.cast(x, tf.float32), weights, bias, transpose=True)
+    x, weights, bias = (tf.cast(part, tf.float32) for part in (x, weights, bias))
+    return layers.linear(x, weights, bias, transpose=True)
 
 
 class MaskedLMHead(keras.layers.Layer):

@@ -1,9 +1,11 @@
 """Runs scripts as a person would, but many in one process: TensorFlow starts once.
 
-Reads a JSON list of [script, arguments] from stdin, writes the [exit code, message] of
-each.
+Reads a JSON list of [script, arguments] from stdin, writes the [exit code, message,
+standard output] of each.
 """
 
+import contextlib
+import io
 import json
 import pathlib
 import runpy
@@ -22,6 +24,11 @@ def run(*commands):
     Returns:
       For each command its exit code and what it says on exit ("" if nothing).
     """
+    return [result[:2] for result in run_with_output(*commands)]
+
+
+def run_with_output(*commands):
+    """As `run`, with a third value for each command: what it wrote to stdout."""
     done = subprocess.run(
         [sys.executable, __file__],
         input=json.dumps(commands),
@@ -52,12 +59,15 @@ def _main():
     for script, *arguments in json.load(sys.stdin):
         _forget_flags(flags.FLAGS)
         sys.argv = [script, *arguments]
+        output = io.StringIO()
         try:
-            runpy.run_path(str(ROOT / script), run_name="__main__")
-            results.append([0, ""])
+            with contextlib.redirect_stdout(output):
+                runpy.run_path(str(ROOT / script), run_name="__main__")
+            results.append([0, "", output.getvalue()])
         except SystemExit as stop:
             text = stop.code if isinstance(stop.code, str) else ""
-            results.append([1 if text else stop.code or 0, text])
+            code = 1 if text else stop.code or 0
+            results.append([code, text, output.getvalue()])
     print(json.dumps(results))
 
 

@@ -1,253 +1,341 @@
-"""SavedModels: what the run's model says, from a copied folder, by TensorFlow alone."""
+"""SavedModels: what the models say, from a copied folder, by TensorFlow alone."""
 
+import itertools
 import json
-import random
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import tokenization
-from modeling import config as config_lib
-from modeling import heads
-from tests import drive
-from training import loop
-
-CONFIG = {
-    "vocab_size": 50,
-    "hidden_size": 4,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 8,
-    "max_position_embeddings": 16,
-    "type_vocab_size": 2,
-}
-LABELS = ["bird", "dog", "fox"]
-# [CLS] the fox [SEP] dog . [SEP]
-ROW = [2, 5, 8, 3, 14, 24, 3]
-TEXTS = [
-    ("the quick brown fox jumps over the lazy dog.", ""),
-    ("\ufeffhel\u0007lo\u0000 wor\ufffdld\r\n", "the dog"),
-    ("hello\u00a0world\u3000the\u2028dog", "Caf\u00e9 [MASK] 我爱北京hello"),
-    ("the fox " * 20, "over the lazy dog"),
-    ("", ""),
-]
-# Run in a process of its own, where there is no Keras, no TensorFlow Text and, with
-# Python's -I, none of this project.
-CLIENT = """
-import json, sys
-for name in ("keras", "tf_keras", "tensorflow_text"):
-    sys.modules[name] = None
-import tensorflow as tf
-loaded = tf.saved_model.load(sys.argv[1])
-answers = []
-for name, arguments in json.load(sys.stdin):
-    dtype = tf.string if name.startswith("text") else tf.int32
-    arguments = {k: tf.constant(v, dtype) for k, v in arguments.items()}
-    try:
-        outputs = loaded.signatures[name](**arguments)
-        answers.append({k: v.numpy().tolist() for k, v in outputs.items()})
-    except tf.errors.InvalidArgumentError as error:
-        answers.append(str(error))
-print(json.dumps(answers))
-"""
-
-
-def rows(count, seed):
-    rng = random.Random(seed)
-    for _ in range(count):
-        label = rng.choice(LABELS)
-        text = " ".join(rng.choices("the quick over a b c".split(), k=5))
-        yield f"{text} {label}\t{text}\t{label}\t{LABELS.index(label)}\n"
+from data import (
+    batching,
+    conll,
+    encoding,
+    multiple_choice,
+    ner,
+    squad,
+    squad_decoding,
+    squad_windows,
+    tagging,
+    tokenization,
+)
+from exporting import options, saved_model, sources
+from modeling import tagging as taggers
+from tests import exports, run_folders
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory, v50_file):
-    """Trains classifiers, exports them, and tries what can't be exported."""
+    """Runs, the models in them, and their exports."""
     folder = tmp_path_factory.mktemp("export")
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    (folder / "train.tsv").write_text(
-        "".join(["said\tthen\tanimal\tnumber\n", *rows(96, seed=1)])
-    )
-
-    def train(out, *more):
-        return [
-            "run_classifier.py",
-            "--task_name=custom",
-            f"--data_dir={folder}",
-            f"--bert_config_file={folder / 'config.json'}",
-            f"--vocab_file={v50_file}",
-            f"--output_dir={folder / out}",
-            "--max_seq_length=16",
-            "--do_train",
-            "--num_train_epochs=4",
-            "--learning_rate=0.02",
-            "--text_a=said",
-            *more,
-        ]
-
-    def export(out, to):
-        return [
-            "export_model.py",
-            f"--model_dir={folder / out}",
-            f"--export_dir={folder / to}",
-        ]
-
-    (folder / "other").mkdir()
-    other = json.dumps({"script": "run_nothing", "flags": {}})
-    (folder / "other" / "run.json").write_text(other)
-    commands = {
-        "train": train("run", "--text_b=then", "--label=animal"),
-        "export": export("run", "exported/1"),
-        "again": export("run", "exported/2"),
-        "train regression": train("regression", "--label=number", *_REGRESSION),
-        "export regression": export("regression", "regression/exported"),
-        "in the way": export("run", "exported/1"),
-        "no run": export("exported", "x"),
-        "other run": export("other", "x"),
-    }
-    results = dict(zip(commands, drive.run(*commands.values()), strict=True))
-    return folder, results
-
-
-_REGRESSION = ["--task_type=regression", "--num_train_epochs=1"]
-
-
-def features(tokens, length):
-    """Two sentences and padding up to `length`; the second is three tokens."""
-    row = [*tokens, *[0] * (length - len(tokens))]
-    mask = [int(i < len(tokens)) for i in range(length)]
-    segments = [int(len(tokens) - 3 <= i < len(tokens)) for i in range(length)]
-    return {"input_ids": row, "input_mask": mask, "segment_ids": segments}
+    models = {}
+    for run in dict.fromkeys(run for run, _ in exports.EXPORTS.values()):
+        models[run] = run_folders.make(folder / run, v50_file, run)
+    (folder / "exported").mkdir()
+    for name, (run, more) in exports.EXPORTS.items():
+        source = sources.open_source(str(folder / run), options.Options(**more))
+        saved_model.write(source, str(folder / "exported" / name))
+        if name == "classifier":
+            saved_model.write(source, str(folder / "exported" / "again"))
+    return folder, models
 
 
 @pytest.fixture(scope="module")
-def model(work):
-    """The run's model in this process."""
-    made = heads.ClassifierModel(config_lib.BertConfig.from_dict(CONFIG), 3)
-    loop.load_trained(made, str(work[0] / "run"))
-    return made
-
-
-@pytest.fixture(scope="module")
-def copied(work, tmp_path_factory):
-    """The SavedModel at another place, where nothing else of the run is."""
-    folder = tmp_path_factory.mktemp("deployed") / "model"
-    shutil.copytree(work[0] / "exported" / "1", folder)
+def deployed(work, tmp_path_factory):
+    """The SavedModels at another place, where nothing of the runs is."""
+    folder = tmp_path_factory.mktemp("deployed") / "models"
+    shutil.copytree(work[0] / "exported", folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def answers(copied):
-    """What the SavedModel says in a fresh process, by what it is asked."""
-    ids = {(n, length): [features(ROW, length)] * n for n, length in ((1, 7), (3, 16))}
-    ids["too long"] = [features(ROW, 17)]
-    calls = {
-        name: ("serving_default", {k: [row[k] for row in rows] for k in rows[0]})
-        for name, rows in ids.items()
-    }
-    text_a, text_b = zip(*TEXTS, strict=True)
-    calls["text"] = ("text", {"text_a": text_a})
-    calls["text_pair"] = ("text_pair", {"text_a": text_a, "text_b": text_b})
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", CLIENT, copied],
-        input=json.dumps(list(calls.values())),
-        capture_output=True,
-        text=True,
-        cwd=copied.parent,
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(zip(calls, json.loads(done.stdout), strict=True))
+def answers(deployed):
+    """What the SavedModels say in a fresh process, by what they are asked."""
+    return exports.ask(deployed)
 
 
-def test_commands_end_as_they_should(work):
-    folder, results = work
-    for name in ("train", "export", "again", "train regression", "export regression"):
-        assert results[name] == [0, ""], name
-    assert results["in the way"] == [
-        1,
-        f"error: --export_dir={folder}/exported/1 is there already; expected a new "
-        "folder",
-    ]
-    assert f"{folder}/exported has no run.json" in results["no run"][1]
-    assert "run of run_nothing.py" in results["other run"][1]
-    assert "run_classifier.py" in results["other run"][1]
-    assert not (folder / "x").exists()
-    assert not list(folder.rglob(".exporting-*"))
+@pytest.fixture(scope="module")
+def tokenizer(v50_file):
+    return tokenization.Tokenizer.from_file(v50_file)
 
 
-def test_inputs_keep_their_names_however_often_it_is_exported(work):
+def near(found, wanted, tolerance=1e-5):
+    np.testing.assert_allclose(found, np.asarray(wanted), rtol=0, atol=tolerance)
+
+
+def test_names_and_types_are_the_same_however_often_it_is_exported(work):
     folder = work[0] / "exported"
-    signatures = [tf.saved_model.load(str(folder / n)).signatures for n in "12"]
-    for loaded in signatures:
-        assert set(loaded) == {"serving_default", "text", "text_pair"}
-        named = loaded["serving_default"].structured_input_signature[1]
-        assert set(named) == {"input_ids", "input_mask", "segment_ids"}
-        for name, spec in named.items():
-            assert spec.dtype == tf.int32
-            assert spec.shape.as_list() == [None, None]
-            assert spec.name == name
-        for signature in loaded.values():
-            assert set(signature.structured_outputs) == {"logits", "probabilities"}
-        assert set(loaded["text"].structured_input_signature[1]) == {"text_a"}
-        assert set(loaded["text_pair"].structured_input_signature[1]) == {
-            "text_a",
-            "text_b",
-        }
     first, second = (
-        sorted(tensor.name for tensor in loaded["serving_default"].inputs)
-        for loaded in signatures
+        tf.saved_model.load(str(folder / name)).signatures
+        for name in ("classifier", "again")
     )
-    assert first == second
+    assert set(first) == {"serving_default", "examples", "text", "text_pair"}
+    for loaded in (first, second):
+        specs = loaded["serving_default"].structured_input_signature[1]
+        assert {
+            name: (spec.name, spec.dtype, spec.shape.as_list())
+            for name, spec in specs.items()
+        } == {
+            name: (name, tf.int32, [None, None])
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }
+    for name, signature in first.items():
+        inputs, outputs = signature.inputs, second[name].inputs
+        assert sorted(t.name for t in inputs) == sorted(t.name for t in outputs)
+        assert set(signature.structured_outputs) == {"logits", "probabilities", "label"}
 
 
-def test_numbers_are_the_models_whatever_the_padding(answers, model):
-    row = {name: tf.constant([row]) for name, row in features(ROW, 7).items()}
-    want = model(row)["logits"].numpy()[0]
-    assert np.ptp(want) > 0.1  # else equal logits would say nothing
-    probabilities = np.exp(want - want.max()) / np.exp(want - want.max()).sum()
-    for n, length in ((1, 7), (3, 16)):
-        got = answers[n, length]
-        np.testing.assert_allclose(got["logits"], [want] * n, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(
-            got["probabilities"], [probabilities] * n, rtol=0, atol=1e-5
+@pytest.mark.parametrize(
+    "name", [name for name in exports.EXPORTS if name != "vectors"]
+)
+def test_ids_and_examples_give_what_the_model_gives(work, answers, name):
+    model = work[1][exports.EXPORTS[name][0]]
+    rows = {
+        "choice": exports.CHOICE_IDS,
+        "masked_lm": exports.MASK_IDS,
+        "bfloat16": exports.MASK_IDS,
+    }
+    rows = rows.get(name, exports.IDS)
+    wanted = (model.bert if name == "encoder" else model)(rows)
+    compared = 0
+    for signature in ("ids", "examples"):
+        found = answers[f"{name} {signature}"]
+        for key in found.keys() & wanted.keys():
+            assert np.ptp(wanted[key]) > 0.5  # else equal numbers would say nothing
+            mask = np.ones(found[key].shape, bool)
+            if key in ("start_logits", "end_logits", "sequence_output") or (
+                name == "crf" and key == "logits"
+            ):
+                mask[rows["input_mask"] == 0] = False  # padding means nothing
+            # 8 bits of 24: three digits.
+            tolerance = 0.15 if name == "bfloat16" else 1e-5
+            near(found[key][mask], wanted[key].numpy()[mask], tolerance)
+            compared += 1
+    assert compared >= 2
+    if name == "bfloat16":
+        apart = found["masked_lm_logits"] - wanted["masked_lm_logits"]
+        assert np.abs(apart).max() > 1e-4
+
+
+def test_bfloat16_takes_half_the_space(work):
+    sizes = []
+    for name in ("masked_lm", "bfloat16"):
+        path = work[0] / "exported" / name / "variables" / "variables"
+        shapes = tf.train.load_checkpoint(str(path)).get_variable_to_dtype_map()
+        sizes.append(sum(dtype == tf.bfloat16 for dtype in shapes.values()))
+    assert sizes[0] == 0 and sizes[1] > 20
+
+
+def test_texts_of_a_classifier_become_the_rows_of_the_tokenizer(
+    work, answers, tokenizer
+):
+    encode = encoding.Encoder(tokenizer, 20)
+    for signature, (text_a, text_b) in itertools.product(
+        ["text", "text_pair"], exports.TEXTS
+    ):
+        pair = text_b and signature == "text_pair"
+        rows = encode([text_a], [text_b] if pair else None)
+        wanted = work[1]["classifier"](rows)["logits"]
+        found = answers[signature]
+        row = exports.TEXTS.index((text_a, text_b))
+        near(found["logits"][row], wanted[0])
+        near(found["probabilities"][row], tf.nn.softmax(wanted)[0])
+        assert found["label"][row] == run_folders.CLASSES[np.argmax(wanted)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("too long", "longer than the 32 positions of the model"),
+        ("no such id", "none of the 50 ids, 0 to 49"),
+        ("other shape", "input_mask and input_ids have different shapes"),
+        ("uneven", "another number of segment_ids than of input_ids"),
+        ("mask too far", "behind the 18 pieces of text that a row takes"),
+    ],
+)
+def test_what_can_not_be_answered_is_said(answers, asked, says):
+    assert says in answers[asked]
+
+
+def test_answers_are_those_of_the_script(work, answers, tokenizer):
+    dataset = squad.Dataset(
+        [
+            squad.Question(str(number), question, context, (), False)
+            for number, (question, context) in enumerate(
+                zip(exports.QUESTIONS, exports.CONTEXTS, strict=True)
+            )
+        ],
+        False,
+        [],
+    )
+    settings = squad_windows.Settings(20, 4, 6)
+    windows = squad_windows.build(dataset, tokenizer, settings, training=False)
+    stream = batching.ExampleStream(windows.columns, 4, [20])
+    model = work[1]["squad"]
+    batches = (
+        model(batch) | {"record_ids": batch["record_ids"]}
+        for batch in (stream.batch(rows[rows >= 0]) for rows in stream.row_batches())
+    )
+    logits = batching.unsort(batches, stream.num_rows)
+    predictions = squad_decoding.decode(
+        dataset,
+        windows,
+        logits["start_logits"],
+        logits["end_logits"],
+        squad_decoding.Settings(5, 4, True),
+    )
+    one, several = answers["squad text"], answers["squad n_best"]
+    for row, prediction in enumerate(predictions):
+        context = exports.CONTEXTS[row]
+        assert one["answer"][row] == prediction.text(0.5)
+        start, end = one["start"][row], one["end"][row]
+        assert (context[start:end] if start >= 0 else "") == prediction.text(0.5)
+        best = [c for c in prediction.candidates if c.text]
+        texts = [*(c.text for c in best), *[""] * (5 - len(best))]
+        assert several["answers"][row].tolist() == texts
+        near(several["scores"][row][: len(best)], [c.score for c in best])
+        near(several["probabilities"][row][: len(best)], [c.probability for c in best])
+        if best:
+            assert several["starts"][row][0] == best[0].start
+            near(one["score"][row], prediction.best.score)
+            near(one["null_score"][row] - one["score"][row], prediction.null_odds)
+    assert set(one["answer"]) > {""} and len(set(one["answer"])) > 2
+
+
+@pytest.mark.parametrize("name", ["crf", "vectors"])
+def test_tags_of_words_are_those_of_the_script(work, answers, tokenizer, name):
+    model = work[1][name]
+    words = [text.split() for text in exports.TAGGED if text]
+    rows = ner.rows(words, tokenizer, 10, 4)
+    columns = ner.columns(rows)
+    stream = batching.ExampleStream(columns, 4, [10])
+    network, key = model, "logits"
+    if name == "vectors":
+        network, key = (
+            taggers.LayerVectors(run_folders.CONFIG, "weighted_sum"),
+            "vectors",
         )
+        encoder = run_folders.randomize(network.bert, seed=1)
+        assert encoder is network.bert
+    batches = (
+        network(batch) | {"record_ids": batch["record_ids"]}
+        for batch in (stream.batch(rows[rows >= 0]) for rows in stream.row_batches())
+    )
+    scores = ner.word_values(rows, batches, key)
+    if name == "vectors":
+        ends = np.cumsum([len(text) for text in words])
+        parts = [
+            {"vectors": part[None], "input_mask": np.ones((1, len(part)), np.int32)}
+            for part in np.split(scores, ends[:-1])
+        ]
+        scores = np.concatenate([model(part)["logits"][0] for part in parts])
+    sentences = [conll.Sentence(text, None, [], 1, 0) for text in words]
+    tags = ner.decode(
+        scores, words, sentences, run_folders.TAGS, np.asarray(model.head.transitions)
+    )
+    found = answers[f"{name} words"]
+    wanted = iter(zip(words, tags, strict=True))
+    numbers = iter(scores)
+    for row, text in enumerate(exports.TAGGED):
+        count = len(text.split())
+        if text:
+            assert found["tags"][row][:count].tolist() == next(wanted)[1]
+        assert set(found["tags"][row][count:]) <= {""}
+        for logits in found["logits"][row][:count]:
+            near(logits, next(numbers))
+    assert len(set(itertools.chain.from_iterable(tags))) > 1
+    _check_text(answers[f"{name} text"])
 
 
-def test_rows_longer_than_the_positions_are_refused(answers):
-    error = answers["too long"]
-    assert "input_ids is longer than the 16 positions of the model" in error
-    assert "17" in error
+def _check_text(found):
+    """Words, tags and entities of a text agree with each other and with the text."""
+    types = set()
+    for row, text in enumerate(exports.TAGGED):
+        count = int((found["starts"][row] >= 0).sum())
+        words = found["words"][row][:count].tolist()
+        places = list(zip(found["starts"][row], found["ends"][row], strict=True))
+        assert [text[start:end] for start, end in places[:count]] == words
+        assert places[count:] == [(-1, -1)] * (len(places) - count)
+        tags = found["tags"][row][:count].tolist()
+        spans = [
+            (places[start][0], places[end - 1][1], kind)
+            for start, end, kind in tagging.spans(tags)
+        ]
+        size = int((found["span_starts"][row] >= 0).sum())
+        columns = (found[f"span_{name}"][row] for name in ("starts", "ends", "types"))
+        assert list(zip(*(c.tolist()[:size] for c in columns), strict=True)) == spans
+        texts = found["span_texts"][row][:size].tolist()
+        assert texts == [text[start:end] for start, end, _ in spans]
+        types |= {kind for _, _, kind in spans}
+    assert types
 
 
-@pytest.mark.parametrize("signature", ["text", "text_pair"])
-def test_strings_become_the_ids_of_the_tokenizer(answers, model, v50_file, signature):
-    tokenizer = tokenization.Tokenizer.from_file(v50_file)
-    for (text_a, text_b), got in zip(TEXTS, answers[signature]["logits"], strict=True):
-        ids_a = tokenizer.encode(text_a)
-        ids_b = tokenizer.encode(text_b if signature == "text_pair" else "")
-        while len(ids_a) + len(ids_b) > 16 - (3 if ids_b else 2):
-            (ids_a if len(ids_a) > len(ids_b) else ids_b).pop()
-        ids = [2, *ids_a, 3, *ids_b, *[3] * bool(ids_b)]
-        segments = [int(i > len(ids_a) + 1) for i in range(len(ids))]
-        want = model(
-            {"input_ids": tf.constant([ids]), "segment_ids": tf.constant([segments])}
-        )
-        np.testing.assert_allclose(got, want["logits"][0], rtol=0, atol=1e-5)
+def test_choices_are_scored_as_in_training(work, answers, tokenizer):
+    questions = [
+        multiple_choice.Question(context, [c for c in choices if c], None, 1)
+        for context, choices in exports.CHOICES
+    ]
+    columns = multiple_choice.columns(questions, tokenizer, 20, labelled=False)
+    batch = batching.ExampleStream(columns, 2, [20]).batch(np.arange(2))
+    logits = work[1]["choice"](batch)["logits"].numpy()
+    found = answers["choices"]
+    there = np.array([[bool(c) for c in choices] for _, choices in exports.CHOICES])
+    near(found["logits"][there], logits[batch["choice_mask"] > 0])
+    assert not found["probabilities"][~there].any()
+    near(found["probabilities"].sum(1), [1, 1])
+    assert found["choice"].tolist() == logits.argmax(1).tolist()
 
 
-def test_vocabulary_and_labels_travel_along(copied, v50_file):
-    assets = copied / "assets"
-    assert (assets / "vocab.txt").read_bytes() == v50_file.read_bytes()
-    assert (assets / "labels.txt").read_text().split() == LABELS
+def test_masks_are_filled_from_the_whole_vocabulary(work, answers, v50_file):
+    tokenizer = tokenization.Tokenizer.from_file(v50_file, special_tokens_in_text=True)
+    encode = encoding.Encoder(tokenizer, 20)
+    found = answers["masked"]
+    assert found["tokens"].shape == (3, 2, 3)
+    for row, text in enumerate(exports.MASKED):
+        logits = work[1]["masked_lm"](encode([text]))["masked_lm_logits"][0]
+        ids = encode([text])["input_ids"][0]
+        places = np.flatnonzero(ids == tokenizer.mask_id)
+        assert len(places) == text.count("[MASK]")
+        shares = tf.nn.softmax(logits).numpy()
+        for number, place in enumerate(places):
+            best = np.argsort(-shares[place], kind="stable")[:3]
+            wanted = tokenizer.convert_ids_to_tokens(best)
+            assert found["tokens"][row, number].tolist() == wanted
+            near(found["probabilities"][row, number], shares[place][best])
+            start = found["starts"][row, number]
+            assert text[start : start + 6] == "[MASK]"
+        assert set(found["starts"][row, len(places) :]) <= {-1}
+        assert not found["probabilities"][row, len(places) :].any()
 
 
-def test_regression_has_a_value_and_no_labels(work):
-    folder = work[0] / "regression" / "exported"
-    signature = tf.saved_model.load(str(folder)).signatures["serving_default"]
-    assert set(signature.structured_outputs) == {"logits"}
-    assert signature.structured_outputs["logits"].shape.as_list() == [None, 1]
-    assert not (folder / "assets" / "labels.txt").exists()
+def test_vectors_of_texts(work, answers, tokenizer):
+    encode = encoding.Encoder(tokenizer, 20)
+    found, single = answers["vectors of texts"], answers["sentences"]
+    assert set(single) == {"cls", "mean", "pooled_output"}
+    for row, (text_a, text_b) in enumerate(exports.TEXTS):
+        rows = encode([text_a], [text_b] if text_b else None)
+        wanted = work[1]["classifier"].bert(rows)
+        vectors = wanted["sequence_output"][0].numpy()
+        near(found["sequence_output"][row, : len(vectors)], vectors)
+        near(found["cls"][row], vectors[0])
+        near(found["mean"][row], vectors.mean(0))
+        near(found["pooled_output"][row], wanted["pooled_output"][0])
+        tokens = tokenizer.convert_ids_to_tokens(rows["input_ids"][0])
+        padding = [""] * (found["tokens"].shape[1] - len(tokens))
+        assert found["tokens"][row].tolist() == tokens + padding
+        if not text_b:
+            near(single["mean"][row], vectors.mean(0))
+
+
+def test_vocabulary_labels_and_settings_travel_along(deployed, v50_file):
+    for name in exports.EXPORTS:
+        assets = deployed / name / "assets"
+        assert (assets / "vocab.txt").read_bytes() == v50_file.read_bytes()
+        said = json.loads((assets / "export.json").read_text())
+        assert said["max_seq_length"] == (10 if name in ("crf", "vectors") else 20)
+    labels = deployed / "classifier" / "assets" / "labels.txt"
+    assert labels.read_text().split() == run_folders.CLASSES
+    assert not (deployed / "encoder" / "assets" / "labels.txt").exists()
+    said = json.loads((deployed / "squad" / "assets" / "export.json").read_text())
+    assert said["task"] == "squad" and said["threshold"] == 0.5

@@ -28,6 +28,10 @@ def questions(count, seed, labelled=True):
         yield row | ({"answerKey": "ABCDE"[right]} if labelled else {})
 
 
+def _texts(question):
+    return [choice["text"] for choice in question["question"]["choices"]]
+
+
 def lines(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -40,6 +44,11 @@ def work(tmp_path_factory, v50_file):
     (folder / "train.jsonl").write_text(lines(questions(160, "train")))
     (folder / "dev.jsonl").write_text(lines(questions(41, "dev")))
     (folder / "test.jsonl").write_text(lines(questions(7, "test", labelled=False)))
+    asked = [
+        {"id": n, "context": q["question"]["stem"], "choices": _texts(q)}
+        for n, q in enumerate(questions(7, "test"))
+    ]
+    (folder / "lines.jsonl").write_text(lines(asked))
     (folder / "empty.jsonl").write_text("\n")
 
     def command(name, *arguments):
@@ -60,6 +69,12 @@ def work(tmp_path_factory, v50_file):
 
     commands = {
         "plain": command("plain", "--do_train", "--do_eval", "--do_predict"),
+        "predict": [
+            "predict.py",
+            f"--model_dir={folder / 'plain'}",
+            f"--input_file={folder / 'lines.jsonl'}",
+            f"--output_file={folder / 'chosen.jsonl'}",
+        ],
         "left_to_right": command(
             "ltr", "--do_train", "--left_to_right", "--num_train_epochs=1"
         ),
@@ -94,6 +109,19 @@ def test_predictions_have_a_row_for_each_question_and_0_for_choices_it_lacks(wor
         assert int(row.split("\t")[1]) < count
     results = (folder / "plain" / "test_results.tsv").read_text().splitlines()
     assert len(results) == 7
+
+
+def test_lines_are_answered_as_the_file_is(work):
+    folder, results = work
+    assert results["predict"] == [0, ""]
+    table = (folder / "plain" / "predictions.tsv").read_text().splitlines()
+    answers = (folder / "chosen.jsonl").read_text().splitlines()
+    for number, (row, line) in enumerate(zip(table[1:], answers, strict=True)):
+        answer, values = json.loads(line), row.split("\t")
+        assert (answer["id"], answer["choice"]) == (number, int(values[1]))
+        count = len(answer["probabilities"])
+        wanted = list(map(float, values[2:]))[:count]
+        assert answer["probabilities"] == pytest.approx(wanted, abs=2e-6)
 
 
 def test_left_to_right_is_kept_with_the_run(work):

@@ -50,6 +50,7 @@ def work(tmp_path_factory, v50_file):
         (folder / f"{name}.conll").write_text(sentences(count, name))
     words = [line.split(" ")[0] for line in sentences(3, "x").split("\n")[2:]]
     (folder / "words.conll").write_text("\n".join(words))
+    (folder / "lines.txt").write_text("hello (john smith) a\n\nthe quick fox.\n")
     (folder / "bad.conll").write_text("john I-PER\n\nfox I-PLANT\n")
 
     def command(name, *arguments):
@@ -90,6 +91,12 @@ def work(tmp_path_factory, v50_file):
             f"--init_checkpoint={folder / 'plain'}",
             "--learning_rate=1e-2",
         ),
+        "predict": [
+            "predict.py",
+            f"--model_dir={folder / 'crf' / 'seed_1'}",
+            f"--input_file={folder / 'lines.txt'}",
+            f"--output_file={folder / 'lines.jsonl'}",
+        ],
         "unknown": command("plain", "--do_eval", f"--eval_file={folder / 'bad.conll'}"),
         "no_file": command("plain", "--do_eval", "--eval_file="),
         "no_run": command("none", "--do_eval"),
@@ -156,6 +163,17 @@ def test_crf_with_bilstm_document_context_and_two_seeds(work):
     assert words_of(folder / "crf" / "predictions.conll") == words_of(
         folder / "test.conll"
     )
+
+
+def test_plain_text_is_tagged(work):
+    folder, results = work
+    assert results["predict"] == [0, ""]
+    lines = (folder / "lines.jsonl").read_text().splitlines()
+    first, second = map(json.loads, lines)
+    assert first["words"][1] == {"word": "(", "start": 6, "end": 7, "tag": "O"}
+    found = [(span["text"], span["type"]) for span in first["spans"]]
+    assert found == [("john smith", "PER")]
+    assert [span["text"] for span in second["spans"]] == ["quick fox"]
 
 
 def test_vectors_are_kept(work):

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import os
-import shutil
 
 from absl import flags
 
@@ -226,9 +225,8 @@ def begin(script, parsed, trial, config, stream, settings, strategy, free=(), **
         num_train_steps=stream.num_steps,
         **more,
     )
-    kept = os.path.join(trial.folder, "vocab.txt")
-    if chief and not os.path.exists(kept):
-        shutil.copyfile(parsed.vocab_file, kept)
+    if chief:
+        run_folder.keep_vocabulary(trial.folder, parsed.vocab_file)
     return dataclasses.replace(
         settings,
         num_train_steps=stream.num_steps,

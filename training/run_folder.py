@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import platform
+import shutil
 
 import keras
 import tensorflow as tf
@@ -12,6 +13,7 @@ import tensorflow as tf
 from training import errors, flags, hardware, saving
 
 NAME = "run.json"
+VOCABULARY = "vocab.txt"
 
 
 def own_flags(parsed):
@@ -120,6 +122,13 @@ def locked(folder):
         os.close(descriptor)  # which also ends the lock, as does the process's end
 
 
+def keep_vocabulary(folder, vocab_file):
+    """Copies the vocabulary into the run's folder, so that the model can be used."""
+    kept = os.path.join(folder, VOCABULARY)
+    if not os.path.exists(kept):
+        shutil.copyfile(vocab_file, kept)
+
+
 def read(folder):
     """Returns the record of the run in `folder`.
 
@@ -139,9 +148,10 @@ def read(folder):
 def _compare(old, new, free, folder):
     """Raises RunError where two records describe different runs."""
     differences = []
-    for part in sorted((old.keys() | new.keys()) - {"versions", "machine", "flags"}):
-        if old.get(part) != new.get(part):
-            differences.append(_difference(part, old.get(part), new.get(part)))
+    # What was not known at one of the starts can't differ.
+    for part in sorted((old.keys() & new.keys()) - {"versions", "machine", "flags"}):
+        if old[part] != new[part]:
+            differences.append(_difference(part, old[part], new[part]))
     for name in sorted((old["flags"].keys() | new["flags"].keys()) - free):
         before, now = old["flags"].get(name), new["flags"].get(name)
         if before != now:

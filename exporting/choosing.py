@@ -1,0 +1,79 @@
+"""Choosing one of several continuations of a text."""
+
+import tensorflow as tf
+
+from exporting import features
+
+
+def signatures(source):
+    """The signatures of multiple choice; C is the number of choices.
+
+    "serving_default" takes ids [B, C, S]; a choice whose `input_mask` is all 0 is none.
+    "examples" takes the choices of an example one after the other, and how long each is
+    in `choice_lengths`. "text" takes `context`, string [B], and `choices`, string
+    [B, C], where "" is none. All return `logits` and `probabilities`, float32 [B, C],
+    and `choice`, int32 [B], the best from 0.
+
+    Args:
+      source: `sources.Source`.
+
+    Returns:
+      {name: signature}.
+    """
+    model, tokenizer = source.model, source.in_graph_tokenizer()
+
+    def call(rows):
+        there = tf.reduce_any(rows["input_mask"] > 0, -1)
+        rows = rows | {"choice_mask": tf.cast(there, tf.int32)}
+        logits = model(rows)["logits"]
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "choice": tf.argmax(logits, -1, tf.int32),
+        }
+
+    serve = features.network(call, axes=2)
+
+    def from_ids(**rows):
+        return serve(features.checked(rows, source.config))
+
+    def from_examples(examples):
+        return serve(features.checked(_parse(examples), source.config))
+
+    def from_text(context, choices):
+        shape = tf.shape(choices)
+        first = tokenizer.tokenize(context)
+        first = tf.gather(first, tf.repeat(tf.range(shape[0]), shape[1]))
+        second = tokenizer.tokenize(tf.reshape(choices, [-1]))
+        rows = tokenizer.rows(first, second, always_pair=True)  # [B * C, S]
+        missing = tf.cast(tf.reshape(choices, [-1, 1]) != "", tf.int32)
+        rows["input_mask"] *= missing
+        shape = [shape[0], shape[1], tf.shape(rows["input_ids"])[1]]
+        return serve({name: tf.reshape(x, shape) for name, x in rows.items()})
+
+    return {
+        features.FROM_IDS: features.signature(
+            from_ids, *(features.ids(name, None, None) for name in features.FEATURES)
+        ),
+        features.FROM_EXAMPLES: features.signature(
+            from_examples, features.strings(features.FROM_EXAMPLES)
+        ),
+        features.FROM_TEXT: features.signature(
+            from_text, features.strings("context"), features.strings("choices", None)
+        ),
+    }
+
+
+def _parse(examples):
+    """Serialized examples -> features int32 [B, C, S]."""
+    partition = [tf.io.RaggedFeature.RowLengths("choice_lengths")]
+    found = tf.io.parse_example(
+        examples,
+        {
+            name: tf.io.RaggedFeature(tf.int64, name, partition)
+            for name in ("input_ids", "segment_ids")
+        },
+    )
+    rows = {name: tf.cast(x.to_tensor(), tf.int32) for name, x in found.items()}
+    real = tf.ones_like(found["input_ids"])
+    return rows | {"input_mask": tf.cast(real.to_tensor(), tf.int32)}

@@ -1,0 +1,65 @@
+"""What a masked language model would put in the place of [MASK]."""
+
+import tensorflow as tf
+
+from exporting import features
+
+_POSITIONS = "masked_lm_positions"
+
+
+def signatures(source):
+    """The signatures of a masked LM; P places to fill, K tokens for each.
+
+    "serving_default" and "examples" take ids and `masked_lm_positions`, int32 [B, P],
+    as in records for pre-training, and return `masked_lm_logits`, float32 [B, P, V],
+    and `next_sentence_logits`, [B, 2], where the model has that head. "text" takes
+    `text`, string [B], in which [MASK] and the other special tokens stand for
+    themselves, and returns, the best first, `tokens`, string [B, P, K], and
+    `probabilities`, float32 [B, P, K]; and `starts`, int32 [B, P], where in the text
+    each [MASK] begins, in code points. Behind the last are "", 0 and -1.
+
+    Args:
+      source: `sources.Source`; its details hold `top_k`.
+
+    Returns:
+      {name: signature}.
+    """
+    model = source.model
+    tokenizer = source.in_graph_tokenizer(special_tokens_in_text=True)
+    tokens = tf.constant(source.tokens)
+    top_k = min(source.details["top_k"], len(source.tokens))
+    names = (*features.FEATURES, _POSITIONS)
+    serve = features.network(lambda rows: model(rows), names)
+
+    def from_text(text):
+        pieces = tokenizer.pieces(text)
+        rows = tokenizer.rows(pieces.ids)
+        is_mask = pieces.ids.with_values(pieces.ids.values == tokenizer.mask_id)
+        starts = tf.ragged.boolean_mask(pieces.starts, is_mask)  # [B, P]
+        room = tokenizer.max_seq_length - 2
+        places = pieces.ids.with_values(
+            tf.range(tf.size(pieces.ids.values, tf.int64))
+            - tf.gather(pieces.ids.row_starts(), pieces.ids.value_rowids())
+        )
+        places = tf.ragged.boolean_mask(places, is_mask)
+        tf.debugging.Assert(
+            tf.reduce_all(places.values < room),
+            [f"[MASK] stands behind the {room} pieces of text that a row takes"],
+        )
+        positions = tf.cast((places + 1).to_tensor(), tf.int32)
+        logits = serve(rows | {_POSITIONS: positions})["masked_lm_logits"]
+        # A table may have rows that are no token's.
+        probabilities = tf.nn.softmax(logits[..., : len(source.tokens)])
+        best = tf.math.top_k(probabilities, top_k)
+        there = tf.sequence_mask(places.row_lengths(), tf.shape(positions)[1])
+        there = there[..., tf.newaxis]
+        return {
+            "tokens": tf.where(there, tf.gather(tokens, best.indices), ""),
+            "probabilities": tf.where(there, best.values, 0.0),
+            "starts": starts.to_tensor(-1),
+        }
+
+    return {
+        **features.id_signatures(serve, source.config, [_POSITIONS]),
+        features.FROM_TEXT: features.signature(from_text, features.strings("text")),
+    }

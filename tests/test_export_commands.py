@@ -1,0 +1,203 @@
+"""The commands that use a trained model: what they write, and what they say."""
+
+import json
+
+import numpy as np
+import pytest
+
+from exporting import objects
+from tests import drive, run_folders
+
+LINES = [
+    '{"id": 7, "text_a": "the fox", "text_b": "hello"}',
+    "",
+    "the quick brown fox jumps over the lazy dog",
+    '{"text_a": "{"}',
+]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory, v50_file):
+    """Runs all commands of this file in one process; results by name."""
+    folder = tmp_path_factory.mktemp("commands")
+    for name in ("regression", "multi_label", "squad", "masked_lm"):
+        run_folders.make(folder / name, v50_file, name)
+    (folder / "other").mkdir()
+    (folder / "other" / "run.json").write_text('{"script": "run_nothing", "flags": {}}')
+    (folder / "lines.txt").write_text("\n".join(LINES) + "\n")
+    for name, line in (
+        ("broken", b'{"text_a": }'),
+        ("number", b'{"text_a": 3}'),
+        ("missing", b'{"text": "a"}'),
+        ("half", b'{"text_a": "\\ud800"}'),
+        ("bytes", b"caf\xe9"),
+    ):
+        (folder / f"{name}.txt").write_bytes(b"the fox\n" + line + b"\n")
+    (folder / "questions.jsonl").write_text(
+        json.dumps({"id": "x", "question": "the fox ?", "context": "a b, c " * 9})
+        + "\n"
+        + json.dumps({"question": "?", "context": ""})
+    )
+    (folder / "words.txt").write_text("the\nfox\n")
+
+    def export(run, to, *more):
+        return [
+            "export_model.py",
+            f"--model_dir={folder / run}",
+            f"--export_dir={folder / to}",
+            *more,
+        ]
+
+    def predict(model, lines, *more):
+        return [
+            "predict.py",
+            f"--model_dir={folder / model}",
+            f"--input_file={folder / lines}",
+            *more,
+        ]
+
+    exported = "exported/1"
+    commands = {
+        "export": export("regression", exported),
+        "predict export": predict(
+            exported, "lines.txt", f"--output_file={folder / 'values.jsonl'}"
+        ),
+        "predict run": predict("multi_label", "lines.txt"),
+        "questions": predict("squad", "questions.jsonl", "--n_best_size=3"),
+        "fill": [
+            "fill_mask.py",
+            f"--model_dir={folder / 'masked_lm'}",
+            *("--text=the [MASK] fox [MASK]", "--top_k=2", "--text=no mask"),
+        ],
+        "in the way": export("regression", exported),
+        "no folder": export("nowhere", "x"),
+        "no model": export("exported", "x"),
+        "other run": export("other", "x"),
+        "other task": export("squad", "x", "--task=ner"),
+        "other vocabulary": export(
+            "masked_lm", "x", f"--vocab_file={folder / 'words.txt'}"
+        ),
+        "too long": export("regression", "x", "--max_seq_length=33"),
+        "fixed": predict(exported, "lines.txt", "--max_seq_length=8"),
+        "no n best": predict(exported, "lines.txt", "--n_best_size=2"),
+        "no masked LM": ["fill_mask.py", f"--model_dir={folder / exported}"],
+        **{
+            name: predict(exported, f"{name}.txt", f"--output_file={folder / 'never'}")
+            for name in ("broken", "number", "missing", "half", "bytes")
+        },
+    }
+    found = drive.run_with_output(*commands.values())
+    return folder, dict(zip(commands, found, strict=True))
+
+
+def rows(text):
+    return list(map(json.loads, text.splitlines()))
+
+
+def test_an_export_tells_its_signatures(work):
+    code, said, output = work[1]["export"]
+    assert (code, said) == (0, "")
+    assert "exported/1: classifier, step 7 of" in output
+    assert "  text_pair: text_a, text_b -> logits\n" in output
+    assert not list(work[0].rglob(".exporting-*"))
+
+
+def test_lines_become_objects(work):
+    folder, results = work
+    assert results["predict export"][:2] == [0, ""]
+    values = rows((folder / "values.jsonl").read_text())
+    assert [set(row) for row in values] == [{"id", "value"}, {"value"}, {"value"}]
+    assert values[0]["id"] == 7
+    labelled = rows(results["predict run"][2])
+    assert len(labelled) == 3
+    for row in labelled:
+        given = [name for name, p in row["probabilities"].items() if p >= 0.5]
+        assert row["labels"] == given
+        assert list(row["probabilities"]) == run_folders.CLASSES
+
+
+def test_questions_are_answered_with_the_n_best(work):
+    code, said, output = work[1]["questions"]
+    assert (code, said) == (0, "")
+    first, empty = rows(output)
+    context = "a b, c " * 9
+    assert first["id"] == "x" and len(first["n_best"]) == 3
+    for answer in first["n_best"]:
+        assert answer["answer"] == context[answer["start"] : answer["end"]]
+    scores = [answer["score"] for answer in first["n_best"]]
+    assert scores == sorted(scores, reverse=True)
+    assert empty["answer"] == "" and empty["start"] is None and empty["n_best"] == []
+    assert empty["id"].endswith("questions.jsonl:2")
+
+
+def test_masks_are_filled(work):
+    code, said, output = work[1]["fill"]
+    assert code == 1 and said.endswith("--text number 2: no [MASK] in 'no mask'")
+    lines = output.splitlines()
+    assert lines[0] == "the [MASK] fox [MASK]"
+    assert [lines[1], lines[4]] == ["  [MASK] number 1", "  [MASK] number 2"]
+    assert len(lines) == 7 and all("%" in lines[i] for i in (2, 3, 5, 6))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("in the way", "/exported/1 is there already; expected a new folder"),
+        ("no folder", "nowhere is not there"),
+        ("no model", "exported"),
+        ("other run", "is a run of run_nothing.py; expected one of run_classifier.py"),
+        ("other task", "is a run of run_squad.py; expected squad or encoder"),
+        ("other vocabulary", "words.txt: [PAD], [UNK]"),
+        ("too long", "--max_seq_length=33 is more than the 32 positions"),
+        ("fixed", "is a SavedModel, whose settings are fixed"),
+        ("no n best", "--n_best_size=2: the model of"),
+        ("no masked LM", "is for the task classifier; expected a masked LM"),
+        ("broken", "broken.txt:2: not JSON"),
+        ("number", 'number.txt:2: expected "text_a" to be a text; it is 3'),
+        ("missing", 'missing.txt:2: expected "text_a" to be a text; it is missing'),
+        ("half", 'half.txt:2: expected "text_a" to be a text'),
+        ("bytes", "bytes.txt:2: byte 0xe9 is not UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(work, name, message):
+    code, said, _ = work[1][name]
+    assert code == 1 and message in said
+    assert said.startswith("error: ") and "\n" not in said
+    assert not (work[0] / "x").exists() and not (work[0] / "never").exists()
+
+
+def test_rows_of_outputs_become_objects():
+    """Those of the tasks that no command above was given."""
+    texts = np.array([b"dog", b""], object)
+    places = np.array([4, -1]), np.array([7, -1])
+    row = {
+        "words": texts,
+        "tags": np.array([b"B-X", b""], object),
+        "starts": places[0],
+        "ends": places[1],
+        "span_texts": texts[:1],
+        "span_types": np.array([b"X"], object),
+        "span_starts": places[0][:1],
+        "span_ends": places[1][:1],
+    }
+    assert objects.OF_TASK["ner"](row, {}) == {
+        "words": [{"word": "dog", "start": 4, "end": 7, "tag": "B-X"}],
+        "spans": [{"text": "dog", "start": 4, "end": 7, "type": "X"}],
+    }
+    row = {"choice": np.int32(1), "probabilities": np.array([0.25, 0.75])}
+    assert objects.OF_TASK["multiple_choice"](row, {}) == {
+        "choice": 1,
+        "probabilities": [0.25, 0.75],
+    }
+    row = {"cls": np.array([0.12345678]), "mean": np.array([1.0])}
+    assert objects.OF_TASK["encoder"](row, {}) == {"cls": [0.123457], "mean": [1.0]}
+    row = {
+        "label": b"dog",
+        "probabilities": np.array([0.25, 0.75]),
+        "logits": np.array([0.0, 1.0]),
+    }
+    said = {"kind": "classification", "labels": ["fox", "dog"]}
+    assert objects.OF_TASK["classifier"](row, said) == {
+        "label": "dog",
+        "probabilities": {"fox": 0.25, "dog": 0.75},
+    }
