@@ -8,7 +8,7 @@ import tempfile
 import tensorflow as tf
 
 from exporting import served
-from training import errors
+from training import errors, saving
 
 # What an export says of itself, among its assets.
 DESCRIPTION = "export.json"
@@ -52,7 +52,8 @@ def write(source, export_dir):
 
 
 def check_is_new(export_dir):
-    """Raises RunError where a SavedModel would replace something."""
+    """Raises RunError where a SavedModel would replace something or can't be read."""
+    saving.check_folder("export_dir", export_dir)
     if os.path.exists(export_dir) and os.listdir(export_dir):
         raise errors.RunError(
             f"--export_dir={export_dir} is there already; expected a new folder"

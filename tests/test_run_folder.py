@@ -162,3 +162,18 @@ def test_a_model_is_used_as_it_was_trained(folder):
             same=("train_batch_size",),
         )
     run_folder.check_model(str(folder / "none"), "run_y", parsed(), tiny.bert_config())
+
+
+def test_the_vocabulary_is_that_of_the_latest_start(tmp_path):
+    first, second = tmp_path / "first.txt", tmp_path / "second.txt"
+    first.write_text("a\nb\n")
+    second.write_text("b\na\n")
+    (tmp_path / "run").mkdir()
+    run_folder.keep_vocabulary(str(tmp_path / "run"), str(first))
+    run_folder.keep_vocabulary(str(tmp_path / "run"), str(second))
+    kept = tmp_path / "run" / "vocab.txt"
+    assert kept.read_text() == "b\na\n"
+    before = kept.stat().st_mtime_ns
+    run_folder.keep_vocabulary(str(tmp_path / "run"), str(second))
+    assert kept.stat().st_mtime_ns == before  # a run that goes on touches nothing
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["vocab.txt"]

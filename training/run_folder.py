@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import filecmp
 import json
 import os
 import platform
@@ -123,10 +124,15 @@ def locked(folder):
 
 
 def keep_vocabulary(folder, vocab_file):
-    """Copies the vocabulary into the run's folder, so that the model can be used."""
+    """Copies the vocabulary into the run's folder, so that the model can be used.
+
+    Call it after `claim`, which knows whether the vocabulary is the run's. One that
+    lies there is of a start that got nowhere, or somebody else's.
+    """
     kept = os.path.join(folder, VOCABULARY)
-    if not os.path.exists(kept):
-        shutil.copyfile(vocab_file, kept)
+    if not os.path.exists(kept) or not filecmp.cmp(vocab_file, kept, shallow=False):
+        shutil.copyfile(vocab_file, f"{kept}.tmp")
+        os.replace(f"{kept}.tmp", kept)
 
 
 def read(folder):
