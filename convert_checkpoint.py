@@ -8,6 +8,8 @@ be changed, and the last checkpoints of a run averaged. docs/checkpoints.md has 
 for each thing one may own.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import dataclasses
 import os
 

@@ -8,11 +8,19 @@ A line of the input is a text, or two with " ||| " between them. The output's na
 its format: JSON lines as the original writes them, .npz or .tfrecord.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import tensorflow as tf
-import tqdm
 from absl import flags
 
-from data import encoding, extraction, tokenization, vector_files
+from data import (
+    encoding,
+    extraction,
+    outputs,
+    progress,
+    tokenization,
+    vector_files,
+)
 from data import errors as data_errors
 from modeling import bert, checkpoint, layer_vectors
 from modeling import config as config_lib
@@ -71,6 +79,10 @@ def define_flags():
 
 
 def main(_):
+    outputs.check(
+        [FLAGS.output_file],
+        {"input_file": [FLAGS.input_file], "vocab_file": [FLAGS.vocab_file]},
+    )
     strategy = training_flags.set_up(FLAGS)
     config = config_lib.BertConfig.from_file(FLAGS.bert_config_file)
     if FLAGS.max_seq_length > config.max_position_embeddings:
@@ -121,7 +133,7 @@ def main(_):
     labels = layers if FLAGS.combine == "none" else [FLAGS.combine]
     with (
         vector_files.writer(FLAGS.output_file, labels) as writer,
-        tqdm.tqdm(unit=" lines", disable=None) as progress,
+        progress.bar("texts", unit=" lines") as bar,
     ):
         for chunk in extraction.chunks(reader.read(FLAGS.input_file), _CHUNK):
             for text, rows in extract(chunk, FLAGS.batch_size, run):
@@ -129,7 +141,7 @@ def main(_):
                     text, rows, FLAGS.vectors_of, FLAGS.pooling
                 )
                 writer.write(text.index, names, vectors)
-                progress.update()
+                bar.update()
     print(f"wrote {FLAGS.output_file}")
 
 

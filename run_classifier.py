@@ -5,6 +5,8 @@
         --init_checkpoint=bert/bert_model.ckpt --output_dir=out --do_train --do_eval
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import dataclasses
 import functools
 import os

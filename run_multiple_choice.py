@@ -6,6 +6,8 @@
         --output_dir=out --do_train --do_eval
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import dataclasses
 import os
 import sys

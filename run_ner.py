@@ -6,6 +6,8 @@
         --output_dir=out --do_train --do_eval --do_predict
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import dataclasses
 import functools
 import os

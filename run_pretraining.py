@@ -4,6 +4,8 @@
         --input_file='records/*.tfrecord' --output_dir=out --do_train --do_eval
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import dataclasses
 import os
 
@@ -17,6 +19,7 @@ from data import (
     next_token,
     outputs,
     pretraining,
+    record_checks,
     remasking,
     tokenization,
 )
@@ -109,6 +112,10 @@ def main(_):
     # All records are looked at before the first step: a wrong name in --eval_file shows
     # now and not after a week.
     stream = held_out = None
+    eval_file = FLAGS.eval_file or FLAGS.input_file
+    limits = record_checks.limits(
+        config.vocab_size, config.type_vocab_size, FLAGS.max_seq_length
+    )
     if FLAGS.do_train:
         distribution.check_batch(
             "train_batch_size",
@@ -121,8 +128,13 @@ def main(_):
         )
     if FLAGS.do_eval or FLAGS.eval_steps:
         distribution.check_batch("eval_batch_size", FLAGS.eval_batch_size, strategy)
-        files = FLAGS.eval_file or FLAGS.input_file
-        held_out = _stream(FLAGS, files, FLAGS.eval_batch_size, config)
+        held_out = _stream(
+            FLAGS,
+            eval_file,
+            FLAGS.eval_batch_size,
+            config,
+            flag="eval_file" if FLAGS.eval_file else "input_file",
+        )
 
     next_sentence = not FLAGS.no_next_sentence
     objective = losses.pretraining_objective(next_sentence)
@@ -136,7 +148,10 @@ def main(_):
 
     def evaluate():
         limit = FLAGS.max_eval_steps
-        return loop.evaluate(model, objective, held_out, strategy, settings.xla, limit)
+        with record_checks.named(pretraining.files(eval_file), limits):
+            return loop.evaluate(
+                model, objective, held_out, strategy, settings.xla, limit
+            )
 
     if FLAGS.do_train:
         chief = distribution.is_chief(strategy)
@@ -161,14 +176,15 @@ def main(_):
         def watch():
             return evaluate() | ({"samples": samples()} if samples else {})
 
-        loop.train(
-            model,
-            objective,
-            stream,
-            strategy,
-            settings,
-            watch if FLAGS.eval_steps else None,
-        )
+        with record_checks.named(pretraining.files(FLAGS.input_file), limits):
+            loop.train(
+                model,
+                objective,
+                stream,
+                strategy,
+                settings,
+                watch if FLAGS.eval_steps else None,
+            )
     if FLAGS.do_eval:
         if not FLAGS.do_train:
             run_folder.check_model(
@@ -199,8 +215,8 @@ def _samples(model, stream, tokens, count=5):
     return samples
 
 
-def _stream(args, pattern, batch_size, config, training=False):
-    files = pretraining.files(pattern)
+def _stream(args, pattern, batch_size, config, training=False, flag="input_file"):
+    files = pretraining.files(pattern, flag)
     manifests = outputs.find_manifests(files)
     for path, (manifest, _) in manifests.items():
         _check_vocabulary(args, path, manifest["vocabulary"], config)
@@ -220,6 +236,10 @@ def _stream(args, pattern, batch_size, config, training=False):
         new_masks=_new_masks(args, manifests) if training else None,
     )
     stream.check()
+    limits = record_checks.limits(
+        config.vocab_size, config.type_vocab_size, args.max_seq_length
+    )
+    record_checks.check_first(stream, limits)
     return next_token.NextTokenStream(stream) if args.left_to_right else stream
 
 

@@ -6,6 +6,8 @@
         --do_train --do_predict --do_eval
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import dataclasses
 import os
 import sys

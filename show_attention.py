@@ -6,6 +6,8 @@ The folder may be the original's, Hugging Face's or a run's. The page holds all 
 needs and opens from a file, on a phone too.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import base64
 import os
 

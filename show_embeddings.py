@@ -10,6 +10,8 @@ with it the mean vector of each line. A line may hold a label behind a tab, to c
 the points by.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import contextlib
 import os
 import unicodedata

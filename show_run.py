@@ -156,7 +156,7 @@ def _data(values):
         paths = [
             path
             for part in (pattern or "").split(",")
-            for path in sorted(glob.glob(part))
+            for path in ([part] if os.path.exists(part) else sorted(glob.glob(part)))
         ]
         seen = []
         for manifest, _ in outputs.find_manifests(paths).values():

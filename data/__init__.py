@@ -5,10 +5,12 @@ in graphs   the same inside a SavedModel: in_graph_tokenization, with its parts
             in_graph_normalization, in_graph_wordpiece and in_graph_tables;
             in_graph_windows, in_graph_answers, in_graph_tags
 corpus      corpus (a command), sources, wikitext, sentences; vocab (a command)
+commands    errors, inputs, outputs, progress; quiet imports TensorFlow silently
 records     create_pretraining_data and inspect (commands); documents, instances,
             masking, packing and making turn text into rows, parallel and spool keep
-            memory bounded, outputs writes files whole, records knows every field
-pre-training  pretraining streams the records; remasking and next_token change them
+            memory bounded, records knows every field, readable shows them
+pre-training  pretraining streams the records, record_checks looks for damage; remasking
+            and next_token change them
 fine-tuning   batching pads rows held in memory (ragged) to their length
 classes     classification, glue, tables; answers writes predictions
 SQuAD       squad reads, squad_windows cuts, squad_cache keeps, squad_decoding answers,

@@ -27,6 +27,7 @@ from data import (
     create_pretraining_data,
     documents,
     errors,
+    inputs,
     making,
     masking,
     outputs,
@@ -232,22 +233,33 @@ def _add_counts(counters):
     return total
 
 
+def _find(pattern):
+    (match,) = filesystems.FileSystems.match([pattern])
+    return [found.path for found in match.metadata_list]
+
+
+def _check_different(written, read):
+    """Raises InputError for a file that is written twice, or read, too."""
+    for number, path in enumerate(written):
+        if path in written[:number] or path in read:
+            raise errors.InputError(
+                f"--output_file: {path} is another file of this command as well; "
+                "expected a name of its own"
+            )
+
+
 def main(_):
     values = flags.FLAGS
-    paths = [
-        found.path
-        for part in filter(None, values.input_file.split(","))
-        for match in filesystems.FileSystems.match([part])
-        for found in match.metadata_list
-    ]
-    if not paths:
-        raise errors.InputError(f"--input_file: no file fits {values.input_file!r}")
+    paths = inputs.expand(values.input_file, find=_find)
+    output_files = outputs.expand(values.output_file)
+    written = [*output_files, outputs.manifest_path(output_files)]
+    _check_different(written, [*paths, values.vocab_file])
     options = pipeline_options.PipelineOptions(shlex.split(values.beam_options))
     with beam.Pipeline(options=options) as pipeline:
         build(
             pipeline,
             sorted(paths),
-            outputs.expand(values.output_file),
+            output_files,
             tokenization.Tokenizer.from_file(values.vocab_file, values.do_lower_case),
             create_pretraining_data.settings_from_flags(values),
         )

@@ -16,10 +16,9 @@ import os
 import re
 import xml.etree.ElementTree as ElementTree
 
-import tqdm
 from absl import flags
 
-from data import errors, outputs, parallel, sentences, sources, wikitext
+from data import errors, outputs, parallel, progress, sentences, sources, wikitext
 
 BATCH_CHARACTERS = 1 << 20
 
@@ -191,12 +190,16 @@ def create(
       InputError: see `sources.documents`; or no sentence was found.
     """
     counts = collections.Counter()
+    outputs.check(output_files, {"input_file": input_files})
+    if heldout_file:
+        others = {"input_file": input_files, "output_file": output_files}
+        outputs.check([heldout_file], others, "heldout_file")
     total = sum(os.path.getsize(path) for path in input_files)
     paths = [*output_files, heldout_file] if heldout_file else output_files
     with (
         outputs.Files(paths) as files,
         parallel.Workers(num_workers, writer) as workers,
-        tqdm.tqdm(total=total, unit="B", unit_scale=True, disable=None) as bar,
+        progress.bar("reading", total, "B") as bar,
     ):
         work = batches(input_files, writer.whole_files, skip_undecodable, bar.update)
         for parts, of_batch in workers.map(write_batch, work):

@@ -10,7 +10,6 @@ import os
 import tempfile
 
 import numpy as np
-import tqdm
 from absl import flags
 
 from data import (
@@ -20,6 +19,7 @@ from data import (
     masking,
     outputs,
     parallel,
+    progress,
     spool,
     tokenization,
 )
@@ -46,14 +46,11 @@ def create(
     Raises:
       InputError: see `documents.pieces`; or there is too little text to make records.
     """
-    if temp_dir and not os.path.isdir(temp_dir):
-        raise errors.InputError(f"--temp_dir: the folder {temp_dir} does not exist")
+    manifest_path = outputs.manifest_path(output_files)
+    outputs.check([*output_files, manifest_path], {"input_file": input_files})
     with (
         outputs.Files(output_files) as files,
-        tempfile.TemporaryDirectory(
-            prefix=".tokenized-",
-            dir=temp_dir or os.path.dirname(output_files[0]) or ".",
-        ) as folder,
+        _temporary_folder(temp_dir, output_files) as folder,
     ):
         text_bytes = sum(os.path.getsize(path) for path in input_files)
         job = making.Job(
@@ -74,15 +71,26 @@ def create(
         manifest = making.manifest(
             names, files.sizes, made, counts, tokenizer, settings
         )
-    outputs.write_manifest(outputs.manifest_path(output_files), manifest)
+    outputs.write_manifest(manifest_path, manifest)
     return manifest
+
+
+def _temporary_folder(temp_dir, output_files):
+    folder = temp_dir or os.path.dirname(output_files[0]) or "."
+    try:
+        return tempfile.TemporaryDirectory(prefix=".tokenized-", dir=folder)
+    except OSError as error:
+        raise errors.InputError(
+            f"--temp_dir: no file can be made in {folder} ({error.strerror}); expected "
+            "a folder for the tokenized text"
+        ) from error
 
 
 def _tokenize(workers, input_files, text_bytes):
     """Tokenizes all text into the spool; returns counts and `spool.Tally`."""
     counts = dict.fromkeys(making.TEXT_COUNTS, 0)
     tally = spool.Tally()
-    with _progress("tokenizing", text_bytes, "B") as bar:
+    with progress.bar("tokenizing", text_bytes, "B") as bar:
         pieces = documents.pieces(input_files, bar.update)
         for piece_counts, piece_tally in workers.map(making.tokenize_piece, pieces):
             tally.add(piece_tally)
@@ -95,19 +103,13 @@ def _make(workers, files, pools, settings):
     """Makes the records of all pools, one duplicate after the other."""
     tasks = making.tasks(pools, settings)
     total = making.Made([], [0] * len(files.paths), {}, np.zeros(1, np.int64))
-    with _progress("making records", len(tasks), "pool") as bar:
+    with progress.bar("making records", len(tasks), "pool") as bar:
         for made in workers.map(making.make_records, tasks):
             for i, part in enumerate(made.parts):
                 files.append(i, part)
             total.add(made)
             bar.update()
     return total
-
-
-def _progress(what, total, unit):
-    return tqdm.tqdm(
-        desc=what, total=total, unit=unit, unit_scale=unit == "B", disable=None
-    )
 
 
 def define_flags():
@@ -225,9 +227,14 @@ def settings_from_flags(values):
 
 def main(_):
     values = flags.FLAGS
+    output_files = outputs.expand(values.output_file)
+    outputs.check(
+        [*output_files, outputs.manifest_path(output_files)],
+        {"vocab_file": [values.vocab_file]},
+    )
     manifest = create(
         documents.files(values.input_file),
-        outputs.expand(values.output_file),
+        output_files,
         tokenization.Tokenizer.from_file(values.vocab_file, values.do_lower_case),
         settings_from_flags(values),
         values.num_workers,

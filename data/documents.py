@@ -2,7 +2,6 @@
 
 import array
 import bz2
-import glob
 import gzip
 import hashlib
 import os
@@ -12,7 +11,7 @@ import zlib
 
 import numpy as np
 
-from data import errors
+from data import errors, inputs
 
 PIECE_BYTES = 1 << 20
 MAX_DOCUMENT_BYTES = 64 << 20
@@ -46,18 +45,8 @@ class Documents(typing.NamedTuple):
 
 
 def files(pattern):
-    """The files that a comma-separated list of names and globs stands for.
-
-    Raises:
-      InputError: a part of the list fits no file.
-    """
-    paths = []
-    for part in filter(None, pattern.split(",")):
-        matches = sorted(filter(os.path.isfile, glob.glob(part)))
-        if not matches:
-            raise errors.InputError(f"--input_file: no file fits {part!r}")
-        paths += matches
-    return paths
+    """The files that a flag names; see `inputs.expand`."""
+    return inputs.expand(pattern, keep=os.path.isfile)
 
 
 def open_binary(path):

@@ -10,7 +10,10 @@ import collections
 import sys
 from typing import NamedTuple
 
-from data import conll, errors, tagging
+try:
+    from data import conll, errors, tagging
+except ModuleNotFoundError:
+    sys.exit("error: expected python -m data.entity_score, in the project's folder")
 
 
 class Counts(NamedTuple):
@@ -145,7 +148,6 @@ def _percentages(counts):
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    try:
+    errors.stop_on_signals()
+    with errors.Sentences():
         print(score_files(sys.argv[1], sys.argv[-1]).table(), end="")
-    except (errors.InputError, OSError) as error:
-        sys.exit(f"error: {error}")

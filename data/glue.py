@@ -5,6 +5,8 @@ A table literal and nothing else. The files are read as they are distributed.
 
 import dataclasses
 
+from data import errors
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:
@@ -218,13 +220,29 @@ def custom(text_a, text_b, label, row_id, kind, labels):
         1, in files without a header.
       kind: as of `Task`.
       labels: names, or None for those that occur in the training file.
+
+    Raises:
+      InputError: a place is none, a column has two roles, or a label occurs twice.
     """
-    header = not text_a.isdigit()
+    header = not text_a.isdecimal()
 
-    def place(column):
-        return column if header or column is None else int(column) - 1
+    def place(flag, column):
+        if header or column is None:
+            return column
+        if not column.isdecimal() or int(column) < 1:
+            expected = "a number from 1, as --text_a is one: there is no header"
+            raise errors.InputError(f"--{flag}={column}: expected {expected}")
+        return int(column) - 1
 
-    columns = dict(text_a=place(text_a), text_b=place(text_b), header=header)
+    columns = dict(
+        text_a=place("text_a", text_a), text_b=place("text_b", text_b), header=header
+    )
+    if label in (text_a, text_b):
+        raise errors.InputError(
+            f"--label={label} is a column of text, too; expected one of its own"
+        )
+    if labels:
+        _check_labels(labels, kind)
 
     def files(name, **more):
         endings = (".tsv", ".csv", ".jsonl", ".json")
@@ -236,13 +254,24 @@ def custom(text_a, text_b, label, row_id, kind, labels):
         "regression": ("pearson", "spearman"),
     }
     return Task(
-        train=files("train", label=place(label)),
-        dev={"": files("dev", label=place(label))},
-        test={"": files("test", id=place(row_id))},
+        train=files("train", label=place("label", label)),
+        dev={"": files("dev", label=place("label", label))},
+        test={"": files("test", id=place("id", row_id))},
         labels=labels,
         kind=kind,
         metrics=metrics[kind],
     )
+
+
+def _check_labels(labels, kind):
+    given = f"--labels={','.join(labels)}"
+    for number, name in enumerate(labels):
+        if name in labels[:number]:
+            raise errors.InputError(
+                f"{given}: {name} occurs twice; expected each label once"
+            )
+    if "" in labels or (kind == "classification" and len(labels) < 2):
+        raise errors.InputError(f"{given}: expected two or more names")
 
 
 def with_files(task, train=None, dev=None, test=None):

@@ -17,16 +17,73 @@ def expand(output_file):
     Returns:
       List of str. `dir/a.tfrecord@2` gives `dir/a.tfrecord-00000-of-00002` and
       `dir/a.tfrecord-00001-of-00002`.
+
+    Raises:
+      InputError: the flag names no file.
     """
     paths = []
     for path in filter(None, output_file.split(",")):
         match = re.fullmatch(r"(.*)@(\d+)", path)
         if match:
             number = int(match[2])
+            if not number:
+                raise errors.InputError(
+                    f"--output_file: {path} stands for no file; expected a number of "
+                    "files from 1"
+                )
             paths += [f"{match[1]}-{i:05d}-of-{number:05d}" for i in range(number)]
         else:
             paths.append(path)
+    if not paths:
+        raise errors.InputError(
+            f"--output_file={output_file} names no file; expected at least one"
+        )
     return paths
+
+
+def check(paths, inputs=(), flag="output_file"):
+    """Looks at the names of files to write before anything is read.
+
+    Args:
+      paths: list of str.
+      inputs: dict from flag to list of str, files that are read, or None for none.
+      flag: str, what named `paths`.
+
+    Raises:
+      InputError: a file would be written twice or is read, too, or can't be written.
+    """
+    read = {
+        os.path.realpath(path): (name, path)
+        for name, some in dict(inputs).items()
+        for path in some or ()
+    }
+    written = {}
+    for path in paths:
+        real = os.path.realpath(path)
+        if real in written:
+            same = "" if written[real] == path else f" (as {written[real]})"
+            raise errors.InputError(
+                f"--{flag} names {path} twice{same}; expected different files"
+            )
+        if real in read:
+            name, source = read[real]
+            raise errors.InputError(
+                f"--{flag}: {path} is the file that --{name} names, {source}; expected "
+                "another one, for it would be replaced"
+            )
+        written[real] = path
+        _check_place(path, flag)
+
+
+def _check_place(path, flag):
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        problem = "is no folder" if os.path.exists(folder) else "does not exist"
+        raise errors.InputError(
+            f"--{flag}: the folder {folder} {problem}; expected one for {path}"
+        )
+    if os.path.isdir(path) or not os.path.basename(path):
+        raise errors.InputError(f"--{flag}: {path} is a folder; expected a file")
 
 
 class Files:
@@ -36,7 +93,10 @@ class Files:
     removed when an error occurred.
 
     Args:
-      paths: list of str.
+      paths: list of str, none of them twice (see `check`).
+
+    Raises:
+      InputError: a file can't be written.
     """
 
     def __init__(self, paths):
@@ -47,7 +107,13 @@ class Files:
     def __enter__(self):
         try:
             for path in self.paths:
-                self._streams.append(_open(_temporary(path)))
+                _check_place(path, "output_file")
+                try:
+                    self._streams.append(_open(_temporary(path)))
+                except OSError as error:
+                    raise errors.InputError(
+                        f"{path} can't be written: {error.strerror}"
+                    ) from error
         except BaseException:
             self._remove()
             raise
@@ -92,9 +158,6 @@ def _temporary(path):
 
 
 def _open(path):
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise errors.InputError(f"--output_file: the folder {folder} does not exist")
     return open(path, "wb")
 
 

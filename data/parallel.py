@@ -5,6 +5,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import signal
+import threading
 
 from data import errors
 
@@ -82,9 +83,17 @@ class Workers:
 
 def _start(context):
     global _context
-    # A Ctrl-C is for the first process, which then stops the others.
+    # Signals are for the first process, which then ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _context = context
+
+
+def _end_with_parent():
+    """Ends this process when the first one is killed: nobody else would."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _call(function, item):

@@ -9,9 +9,9 @@ what comes before its window. Letters in shapes: B rows, S positions, P predicti
 sequences in a packed row.
 """
 
+import contextlib
 import functools
 import gzip
-import os
 import zlib
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from data import errors, outputs, records, remasking
+from data import errors, inputs, outputs, records, remasking
 
 MAX_LANES = 64
 SHUFFLED_RECORDS = 1 << 14  # records that all lanes together hold to shuffle
@@ -28,29 +28,30 @@ SHUFFLED_RECORDS = 1 << 14  # records that all lanes together hold to shuffle
 _FILE_ORDER, _PART_ORDER, _RECORD_ORDER, _MASKS = range(4)
 
 
-def files(pattern):
-    """The record files that a comma-separated list of names and globs stands for.
+def files(pattern, flag="input_file"):
+    """The record files that a flag names, on any file system; see `inputs.expand`.
 
     Manifests (`.json`), which lie beside the records, are left out.
-
-    Raises:
-      InputError: a part of the list fits no file.
     """
-    found = []
-    for part in filter(None, pattern.split(",")):
-        matches = [p for p in sorted(tf.io.gfile.glob(part)) if not p.endswith(".json")]
-        if not matches:
-            raise errors.InputError(f"--input_file: no file fits {part!r}")
-        found += matches
-    return found
+    return inputs.expand(
+        pattern, flag, tf.io.gfile.glob, lambda path: not path.endswith(".json")
+    )
 
 
 class Shard(NamedTuple):
-    """A record file: where it is, "" or "GZIP", and how many records it holds."""
+    """A record file.
+
+    Attributes:
+      path: str.
+      compression: "" or "GZIP".
+      num_records: int.
+      has_manifest: whether a manifest says so of a file of this size.
+    """
 
     path: str
     compression: str
     num_records: int
+    has_manifest: bool = False
 
 
 class Part(NamedTuple):
@@ -359,21 +360,36 @@ def read_shards(paths):
 
 def _shard(path, manifest):
     """What a file holds, from its manifest where that fits the file."""
-    remote = "://" in path
-    with tf.io.gfile.GFile(path, "rb") if remote else open(path, "rb") as stream:
-        is_gzip = stream.read(2) == b"\x1f\x8b"
-        kind = "GZIP" if is_gzip else ""
-        if manifest and manifest[1]["bytes"] == os.path.getsize(path):
-            return Shard(path, kind, manifest[1]["records"])
-        stream.seek(0)
-        if not is_gzip:
-            return Shard(path, kind, records.count(path, stream))
+    with _open(path) as stream:
+        kind = "GZIP" if stream.read(2) == b"\x1f\x8b" else ""
+    if manifest and manifest[1]["bytes"] == tf.io.gfile.stat(path).length:
+        return Shard(path, kind, manifest[1]["records"], has_manifest=True)
+    shard = Shard(path, kind, 0)
+    with open_shard(shard) as stream:
+        return shard._replace(num_records=records.count(path, stream))
+
+
+def _open(path):
+    return tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")
+
+
+@contextlib.contextmanager
+def open_shard(shard):
+    """Yields the file of a `Shard` open for reading, decompressed.
+
+    Raises:
+      InputError: the compressed file is damaged.
+    """
+    with _open(shard.path) as stream:
+        if not shard.compression:
+            yield stream
+            return
         try:
             with gzip.open(stream) as unzipped:
-                return Shard(path, kind, records.count(path, unzipped))
+                yield unzipped
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise errors.InputError(
-                f"{path}: the file is cut short or damaged: {error}"
+                f"{shard.path}: the file is cut short or damaged: {error}"
             ) from error
 
 

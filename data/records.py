@@ -218,7 +218,7 @@ def _checksum(data):
 
 
 def count(path, stream):
-    """Walks from record to record through an open TFRecord file.
+    """Walks from record to record through an open TFRecord file, checksums and all.
 
     Args:
       path: str, for messages.
@@ -228,7 +228,8 @@ def count(path, stream):
       The number of records.
 
     Raises:
-      InputError: the file does not end where a record ends, or is no TFRecord file.
+      InputError: the file does not end where a record ends, is no TFRecord file, or a
+        checksum is wrong.
     """
     number = position = 0
     while head := stream.read(12):
@@ -238,10 +239,16 @@ def count(path, stream):
                 f"length of record {number} (from 0) at byte {position} is wrong"
             )
         rest = struct.unpack("<Q", head[:8])[0] + 4 if len(head) == 12 else 1
-        if len(stream.read(rest)) < rest:
+        data = stream.read(rest)
+        if len(data) < rest:
             raise errors.InputError(
                 f"{path}: the file is cut short: record {number} (from 0), which "
                 f"begins at byte {position}, has no end"
+            )
+        if data[-4:] != _checksum(data[:-4]):
+            raise errors.InputError(
+                f"{path}: record {number} (from 0), which begins at byte {position}, "
+                "is damaged: its checksum is wrong"
             )
         number, position = number + 1, position + 12 + rest
     return number

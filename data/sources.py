@@ -13,7 +13,7 @@ import re
 import typing
 import zlib
 
-from data import errors
+from data import errors, inputs
 
 BLOCK_BYTES = 1 << 20
 MAX_DOCUMENT = 64 << 20  # characters
@@ -54,20 +54,17 @@ def files(pattern):
     """The files that a list of files, folders and globs stands for, in order.
 
     Raises:
-      InputError: a part of the list fits no file.
+      InputError: see `inputs.expand`; or all are folders without files.
     """
     found = []
-    for part in filter(None, pattern.split(",")):
-        paths = []
-        for match in sorted(glob.glob(part)):
-            inside = os.path.join(glob.escape(match), "**")
-            paths += (
-                glob.glob(inside, recursive=True) if os.path.isdir(match) else [match]
-            )
-        paths = sorted(path for path in paths if os.path.isfile(path))
-        if not paths:
-            raise errors.InputError(f"--input_file: no file fits {part!r}")
-        found += paths
+    for match in inputs.expand(pattern):
+        if not os.path.isdir(match):
+            found.append(match)
+            continue
+        inside = glob.glob(os.path.join(glob.escape(match), "**"), recursive=True)
+        found += sorted(path for path in inside if os.path.isfile(path))
+    if not found:
+        raise errors.InputError(f"--input_file={pattern}: no file in the folder(s)")
     return found
 
 

@@ -9,12 +9,16 @@ import argparse
 import collections
 import functools
 import json
+import math
 import re
 import string
 import sys
 import unicodedata
 
-from data import errors, squad
+try:
+    from data import errors, outputs, squad
+except ModuleNotFoundError:
+    sys.exit("error: expected python -m data.squad_score, in the project's folder")
 
 # Words that don't count, by language, as in the evaluation of MLQA (Lewis et al. 2020).
 _ARTICLES = {
@@ -205,9 +209,17 @@ def _read_object(path, kind):
     if not isinstance(result, dict):
         raise errors.InputError(f"{path}: an object with a key per question expected")
     for name, value in result.items():
-        if not isinstance(value, kind):
+        is_number = isinstance(value, float)
+        if not isinstance(value, kind) or (is_number and not math.isfinite(value)):
             raise errors.InputError(f"{path}: {name}: found {json.dumps(value)[:40]}")
     return result
+
+
+def number(text):
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def main():
@@ -220,13 +232,20 @@ def main():
     parser.add_argument(
         "--threshold",
         "--na-prob-thresh",
-        type=float,
+        type=number,
         default=1.0,
         help="null odds above which the answer counts as none (default 1.0)",
     )
     parser.add_argument("--language", help="normalize as MLQA does: de, zh, ar, …")
     parser.add_argument("--out_file", "--out-file", help="where the scores go as JSON")
     arguments = parser.parse_args()
+    if arguments.out_file:
+        read = {
+            "dataset": arguments.dataset.split(","),
+            "predictions": [arguments.predictions],
+            "null_odds": [arguments.null_odds] if arguments.null_odds else [],
+        }
+        outputs.check([arguments.out_file], read, "out_file")
     dataset = squad.read(arguments.dataset.split(","))
     answers = _read_object(arguments.predictions, str)
     odds = (
@@ -250,12 +269,11 @@ def main():
     text = json.dumps(scores, indent=2)
     print(text)
     if arguments.out_file:
-        with open(arguments.out_file, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        with outputs.Files([arguments.out_file]) as files:
+            files.append(0, f"{text}\n".encode())
 
 
 if __name__ == "__main__":
-    try:
+    errors.stop_on_signals()
+    with errors.Sentences():
         main()
-    except (errors.InputError, OSError) as error:
-        sys.exit(f"error: {error}")

@@ -54,13 +54,32 @@ def load_vocab(path):
             f"{path}: {', '.join(missing)} not found among its {len(tokens)} lines; "
             f"a vocabulary has one token a line, {', '.join(SPECIAL_TOKENS)} among them"
         )
+    _report_blank_lines(path, tokens)
     _report_duplicates(path, tokens)
     return tokens
+
+
+def _report_blank_lines(path, tokens):
+    blank = [i + 1 for i, token in enumerate(tokens) if _is_blank(token)]
+    if blank:
+        logging.warning(
+            "%s: %d blank line(s), the first is line %d; each takes an id, as in the "
+            "original, and no text becomes it",
+            path,
+            len(blank),
+            blank[0],
+        )
+
+
+def _is_blank(token):
+    # A token may be white space of another kind, such as U+2028.
+    return not token.strip(" \t\r")
 
 
 def _report_duplicates(path, tokens):
     last = {token: i for i, token in enumerate(tokens)}
     repeated = [i for i, token in enumerate(tokens) if last[token] != i]
+    repeated = [i for i in repeated if not _is_blank(tokens[i])]
     if repeated:
         token = tokens[repeated[0]]
         logging.warning(

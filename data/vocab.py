@@ -13,7 +13,6 @@ import dataclasses
 import itertools
 
 import tokenizers
-import tqdm
 from absl import flags
 from tokenizers import models, pre_tokenizers, trainers
 
@@ -23,6 +22,7 @@ from data import (
     normalization,
     outputs,
     parallel,
+    progress,
     tokenization,
 )
 
@@ -258,7 +258,9 @@ def main(_):
             "report on one"
         )
     paths = documents.files(values.input_file)
-    with tqdm.tqdm(unit="B", unit_scale=True, disable=None) as bar:
+    if values.output_file:
+        outputs.check([values.output_file], {"input_file": paths})
+    with progress.bar("counting words", unit="B") as bar:
         stretches = count_stretches(
             paths, values.num_workers, values.skip_undecodable, bar.update
         )

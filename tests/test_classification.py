@@ -320,6 +320,37 @@ def test_bad_labels_of_own_tables(tmp_path, text, kind, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("0", None, "2", None), "--text_a=0: expected a number from 1"),
+        (("1", None, "label", None), "--label=label: expected a number from 1"),
+        (("1", "x", "2", None), "--text_b=x: expected a number from 1"),
+        (("1", None, "3", "-1"), "--id=-1: expected a number from 1"),
+        (("1", "2", "2", None), "--label=2 is a column of text, too"),
+        (("t", None, "t", None), "--label=t is a column of text, too"),
+        (("t", None, "l", None, ("0", "0", "1")), "--labels=0,0,1: 0 occurs twice"),
+        (("t", None, "l", None, ("a",)), "--labels=a: expected two or more names"),
+        (("t", None, "l", None, ("a", "")), "--labels=a,: expected two or more names"),
+    ],
+)
+def test_columns_and_labels_that_are_none(given, message):
+    columns, labels = given[:4], (*given, None)[4]
+    with pytest.raises(errors.InputError) as caught:
+        glue.custom(*columns, "classification", labels)
+    assert str(caught.value).startswith(message)
+
+
+def test_places_count_from_one():
+    task = glue.custom("1", "3", "2", "4", "multi_label", ("a",))
+    assert (task.train[0].text_a, task.train[0].text_b, task.train[0].label) == (
+        0,
+        2,
+        1,
+    )
+    assert task.test[""][0].id == 3
+
+
 def test_unknown_label_among_many(tmp_path):
     examples = custom(tmp_path / "x.tsv", "t\tl\nx\tnew\n", text_a="t", label="l")
     labels = [f"label{number}" for number in range(200)]

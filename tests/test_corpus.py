@@ -270,6 +270,52 @@ def test_names_of_shards():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ["", ",", "y@0", "a,y@0"])
+def test_names_of_no_file(text):
+    with pytest.raises(errors.InputError, match="^--output_file.*; expected"):
+        outputs.expand(text)
+
+
+def test_outputs_are_different_files_and_no_inputs(tmp_path):
+    text, link = tmp_path / "text", tmp_path / "link"
+    text.write_text("A corpus.")
+    link.symlink_to(text)
+    (tmp_path / "folder").mkdir()
+
+    def message(names, read=(), flag="output_file"):
+        paths = [f"{tmp_path}/{name}" for name in names]
+        inputs = {"input_file": [f"{tmp_path}/{name}" for name in read]}
+        with pytest.raises(errors.InputError) as caught:
+            outputs.check(paths, inputs, flag)
+        return str(caught.value).replace(f"{tmp_path}/", "")
+
+    outputs.check([f"{tmp_path}/new", str(text)], {"input_file": [f"{tmp_path}/x"]})
+    assert message(["b", "b"]) == (
+        "--output_file names b twice; expected different files"
+    )
+    assert message(["b", "./b"]).startswith("--output_file names ./b twice (as b)")
+    assert message(["folder/../link"], ["text"]) == (
+        "--output_file: folder/../link is the file that --input_file names, text; "
+        "expected another one, for it would be replaced"
+    )
+    assert message(["folder"]) == "--output_file: folder is a folder; expected a file"
+    assert message(["new/"], flag="x").startswith("--x: the folder new does not exist")
+    assert message(["text/b"]) == (
+        "--output_file: the folder text is no folder; expected one for text/b"
+    )
+    assert text.read_text() == "A corpus."
+
+
+def test_a_corpus_is_not_written_over_its_own_text(tmp_path):
+    (tmp_path / "a.txt").write_text("One sentence here.")
+    for output, held_out in [("a.txt", False), ("b.txt", True)]:
+        paths = [str(tmp_path / "a.txt")], [str(tmp_path / output)]
+        held = str(tmp_path / "b.txt") if held_out else None
+        with pytest.raises(errors.InputError, match="expected another one"):
+            corpus.create(*paths, corpus.Writer(), held)
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
 def test_the_command(tmp_path):
     (tmp_path / "a.xml").write_text(DUMP, encoding="utf-8")
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

