@@ -8,6 +8,8 @@ vocabulary and labels, is read from the folder: a run's, or one of the original 
 Hugging Face.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 from absl import flags
 
 from data import errors as data_errors

@@ -5,6 +5,8 @@
 Without --text it reads sentences until there are no more.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import sys
 
 from absl import flags

@@ -9,6 +9,8 @@ export_model.py; what is computed is the same. docs/exporting.md shows what goes
 comes out for each task.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import contextlib
 import json
 import os
@@ -17,6 +19,7 @@ import sys
 from absl import flags
 
 from data import errors as data_errors
+from data import outputs
 from exporting import options, predicting
 from modeling import config as config_lib
 from training import errors
@@ -40,6 +43,8 @@ def define_flags():
 
 
 def main(_):
+    if FLAGS.output_file != "-":
+        outputs.check([FLAGS.output_file], {"input_file": [FLAGS.input_file]})
     predictor = predicting.Predictor(
         FLAGS.model_dir, options.from_flags(FLAGS), FLAGS.batch_size, FLAGS.n_best_size
     )

@@ -186,6 +186,12 @@ def later(work, stopped):
     before = contents(work / "whole")
     records = (work / "pairs.tfrecord").read_bytes()
     (work / "cut.tfrecord").write_bytes(records[:-10])
+    # Of the same size, so the manifest vouches for it.
+    middle = len(records) // 2
+    flipped = records[:middle] + bytes([records[middle] ^ 1]) + records[middle + 1 :]
+    (work / "flipped.tfrecord").write_bytes(flipped)
+    manifest = (work / "pairs.tfrecord.json").read_text().replace("pairs", "flipped")
+    (work / "flipped.tfrecord.json").write_text(manifest)
     commands = {
         "complete": command(work, "whole", "--do_train"),
         "resumed": command(work, "stopped", "--do_train"),
@@ -194,6 +200,7 @@ def later(work, stopped):
         "limit": command(work, "bad", "--do_train", "--max_predictions_per_seq=20"),
         "cut": command(work, "bad", "--do_train", records="cut"),
         "rows": command(work, "bad", "--do_train", records="rows"),
+        "flipped": command(work, "flipped_out", "--do_train", records="flipped"),
         "rows alone": command(
             *(work, "rows_out", "--do_train", "--no_next_sentence"),
             *("--num_train_steps=8", "--distribution_strategy=mirrored"),
@@ -244,6 +251,7 @@ def test_two_replicas_train_the_masked_lm_alone_on_records_without_pairs(work, l
         ("limit", ("max_predictions_per_seq", "5", "20")),
         ("cut", ("cut.tfrecord", "cut short")),
         ("rows", ("rows.tfrecord", "--no_next_sentence")),
+        ("flipped", ("flipped.tfrecord", "record", "checksum", "is wrong")),
         ("neither", ("--do_train", "--do_eval")),
         ("missing", ("--input_file", "nowhere.tfrecord")),
     ],
