@@ -32,7 +32,7 @@ def test_short_work_says_nothing(capsys):
 @pytest.mark.parametrize("fails", [False, True])
 def test_known_noise_is_left_out_and_all_else_passed_on(capfd, fails):
     said = (
-        b"WARNING: All log messages before absl::InitializeLog() is called are written\n"
+        b"WARNING: All log messages before absl::InitializeLog() is called are\n"
         b"I0000 00:00:1796.9  9171 cudart_stub.cc:31] Could not find cuda drivers\n"
         b"F0000 00:00:1796.9  9171 cpu.cc:1] needs AVX instructions\n"
         b"no end of line"
