@@ -24,18 +24,28 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "demo_output"
 
 
+MINUTES = 12  # for everything, on two cores
+USUAL_START = 45  # seconds until pre-training begins, on a machine of today
+USUAL_REST = 130  # seconds for all else but training, likewise
+FINE_TUNING = 30  # seconds, each time
+MOST_PRETRAINING, LEAST_PRETRAINING = 300, 90  # seconds
+ENOUGH_STEPS = 3000  # of pre-training, before it can be expected to help
+
+
 class Stage(typing.NamedTuple):
     """Commands that belong together.
 
     Attributes:
       makes: names of files and folders in demo_output, empty if nothing stays.
       says: what for.
-      commands: as typed, a blank line between two.
+      commands: as typed, a blank line between two; {seconds} of pre-training.
+      resumes: whether the command goes on where it was interrupted.
     """
 
     makes: tuple[str, ...]
     says: str
     commands: str
+    resumes: bool = False
 
 
 STAGES = (
@@ -71,7 +81,7 @@ python -m data.vocab --vocab_size=8000
 python -m data.create_pretraining_data
   --input_file=demo_output/train.txt --vocab_file=demo_output/vocab.txt
   --output_file=demo_output/train.tfrecord
-  --max_seq_length=64 --max_predictions_per_seq=10 --dupe_factor=5
+  --max_seq_length=64 --max_predictions_per_seq=10 --dupe_factor=3
 
 python -m data.create_pretraining_data
   --input_file=demo_output/held_out.txt --vocab_file=demo_output/vocab.txt
@@ -81,7 +91,7 @@ python -m data.create_pretraining_data
     ),
     Stage(
         ("pretrained",),
-        "Pre-training of a small BERT, four minutes",
+        "Pre-training of a small BERT, {seconds} seconds",
         """
 python run_pretraining.py --do_train --do_eval
   --bert_config_file=demo/bert_config.json
@@ -90,20 +100,23 @@ python run_pretraining.py --do_train --do_eval
   --output_dir=demo_output/pretrained
   --max_seq_length=64 --max_predictions_per_seq=10
   --train_batch_size=32 --learning_rate=1e-3 --smooth_warmup
-  --train_seconds=240 --num_train_steps=20000 --num_warmup_steps=1600
-  --eval_batch_size=64 --max_eval_steps=1000
+  --train_seconds={seconds} --num_train_steps=20000 --num_warmup_steps=1600
+  --eval_batch_size=64 --max_eval_steps=60
 """,
+        resumes=True,
     ),
     Stage(
         ("fine_tuned",),
-        "Fine-tuning: which library does a docstring come from?",
+        "Fine-tuning on 1,000 docstrings: which library does one come from?",
         """
 python run_classifier.py --do_train --do_eval --task_name=custom
   --data_dir=demo_output/text --text_a=text --label=library
   --bert_config_file=demo/bert_config.json --vocab_file=demo_output/vocab.txt
   --init_checkpoint=demo_output/pretrained --output_dir=demo_output/fine_tuned
-  --max_seq_length=64 --num_train_epochs=6 --learning_rate=2e-4 --eval_batch_size=64
+  --max_seq_length=64 --train_batch_size=16 --learning_rate=3e-4
+  --num_train_epochs=100 --train_seconds=30 --eval_batch_size=64
 """,
+        resumes=True,
     ),
     Stage(
         ("from_scratch",),
@@ -113,8 +126,10 @@ python run_classifier.py --do_train --do_eval --task_name=custom
   --data_dir=demo_output/text --text_a=text --label=library
   --bert_config_file=demo/bert_config.json --vocab_file=demo_output/vocab.txt
   --output_dir=demo_output/from_scratch
-  --max_seq_length=64 --num_train_epochs=6 --learning_rate=2e-4 --eval_batch_size=64
+  --max_seq_length=64 --train_batch_size=16 --learning_rate=3e-4
+  --num_train_epochs=100 --train_seconds=30 --eval_batch_size=64
 """,
+        resumes=True,
     ),
     Stage(
         ("exported",),
@@ -126,9 +141,9 @@ python export_model.py
     ),
     Stage(
         (),
-        "Raw strings to libraries, in a process that has TensorFlow alone",
+        "Raw strings to libraries, in a process that knows TensorFlow alone",
         """
-python demo/classify.py demo_output/exported
+cd demo_output && python -I ../demo/classify.py exported
   'Open a pipe to a child process and wait until it has terminated.'
   'Return the cumulative product of the elements along a given axis.'
   'Randomly flips images horizontally during training.'
@@ -142,46 +157,83 @@ python demo/classify.py demo_output/exported
 def main():
     os.chdir(ROOT)
     OUTPUT.mkdir(exist_ok=True)
-    path = OUTPUT / "stages.json"
+    seconds = run_stages(STAGES, OUTPUT, run)
+    report(seconds)
+
+
+def run_stages(stages, folder, run):
+    """Runs the stages that are not complete, and all behind the first of these.
+
+    Args:
+      stages: sequence of `Stage`.
+      folder: path of what they make; stages.json in it says what was done.
+      run: function of a command.
+
+    Returns:
+      The seconds that all stages took, whenever that was.
+    """
+    path = folder / "stages.json"
     done = json.loads(path.read_text()) if path.exists() else {}
-    for number, stage in enumerate(STAGES):
-        head = f"[{number + 1}/{len(STAGES)}] {stage.says}"
+    spent = 0.0
+    for number, stage in enumerate(stages):
         name = " ".join(stage.makes)
-        known = done.get(name)
-        if known and known["commands"] == stage.commands:
+        entry = done.get(name, {})
+        begun = entry.get("commands") == stage.commands
+        seconds = pretraining_seconds(spent)
+        head = f"[{number + 1}/{len(stages)}] {stage.says.format(seconds=seconds)}"
+        there = all((folder / made).exists() for made in stage.makes)
+        if stage.makes and begun and there and "seconds" in entry:
             print(f"{head}: done before")
+            spent += entry["seconds"]
             continue
         print(f"\n{head}", flush=True)
-        # What was made by other commands, or out of what this makes, is out of date.
-        for old in (*([stage] if known else []), *STAGES[number + 1 :]):
-            forget(old, done)
+        # What was left half made, made by other commands, or made out of what this
+        # makes is out of date.
+        if not (begun and stage.resumes):
+            remove(stage, folder)
+        for later in stages[number + 1 :]:
+            remove(later, folder)
+            done.pop(" ".join(later.makes), None)
+        done[name] = {"commands": stage.commands}
         path.write_text(json.dumps(done, indent=1))
         started = time.perf_counter()
-        for command in stage.commands.strip().split("\n\n"):
+        for command in stage.commands.format(seconds=seconds).strip().split("\n\n"):
             run(command)
-        seconds = time.perf_counter() - started
-        if stage.makes:
-            done[name] = {"commands": stage.commands, "seconds": seconds}
-            path.write_text(json.dumps(done, indent=1))
-    report(sum(stage["seconds"] for stage in done.values()))
+        done[name]["seconds"] = time.perf_counter() - started
+        spent += done[name]["seconds"]
+        path.write_text(json.dumps(done, indent=1))
+    return spent
 
 
-def forget(stage, done):
+def pretraining_seconds(spent):
+    """How long to pre-train so that all ends in time, on slow machines, too.
+
+    Args:
+      spent: seconds that the stages before it took, which tell how slow this one is.
+    """
+    rest = USUAL_REST * max(1.0, spent / USUAL_START) + 2 * FINE_TUNING
+    left = MINUTES * 60 - spent - rest
+    return int(min(MOST_PRETRAINING, max(LEAST_PRETRAINING, left)))
+
+
+def remove(stage, folder):
     """Removes what a stage has made."""
-    if done.pop(" ".join(stage.makes), None):
-        for name in stage.makes:
-            if (OUTPUT / name).is_dir():
-                shutil.rmtree(OUTPUT / name)
-            else:
-                (OUTPUT / name).unlink(missing_ok=True)
+    for name in stage.makes:
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
 
 
 def run(command):
     """Runs a command with this Python; ends the demo if it fails."""
     print("\n$ " + command.replace("\n", " \\\n"), flush=True)
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONUNBUFFERED": "1"}
-    words = shlex.split(command)
-    with subprocess.Popen([sys.executable, *words[1:]], env=environment) as process:
+    words, folder = shlex.split(command), None
+    if words[0] == "cd":
+        folder, words = words[1], words[3:]
+    command = [sys.executable, *words[1:]]
+    with subprocess.Popen(command, cwd=folder, env=environment) as process:
         try:
             code = process.wait()
         except KeyboardInterrupt:
@@ -192,6 +244,7 @@ def run(command):
 
 def report(seconds):
     """Prints what came out, each number beside what it has to beat."""
+    print("\nCounting the tokens of the texts, to compare …", flush=True)
     pretrained = results("pretrained")
     token, share = most_frequent_token()
     with open(OUTPUT / "text" / "dev.tsv", encoding="utf-8") as file:
@@ -212,7 +265,19 @@ def report(seconds):
     print("\nRight answers")
     for name, value in rows:
         print(f"  {name:<58}" + (f"{value:6.1%}" if value else ""))
+    print(remark(int(pretrained["global_step"])))
     print(f"All stages took {seconds / 60:.1f} minutes. Everything is in demo_output.")
+
+
+def remark(steps):
+    """How much the two last lines of the table can say, by the steps that were made."""
+    if steps < ENOUGH_STEPS:
+        return (
+            f"Pre-training made {steps:,} steps in its time; fewer than about "
+            f"{ENOUGH_STEPS:,} are too few to help,\nso the last two lines say little "
+            "of what it is for. On a faster machine, or one with less to do, they do."
+        )
+    return f"Pre-training made {steps:,} steps."
 
 
 def results(name):

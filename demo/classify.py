@@ -1,12 +1,17 @@
 """Says which library a text is from; needs TensorFlow and the SavedModel, nothing else.
 
-python demo/classify.py demo_output/exported "Return the sum of all elements."
+python -I demo/classify.py demo_output/exported "Return the sum of all elements."
 """
 
 import os
 import sys
 
-import tensorflow as tf
+# What TensorFlow says of the machine when it is imported is not for the reader.
+_stderr = os.dup(2)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+import tensorflow as tf  # noqa: E402
+
+os.dup2(_stderr, 2)
 
 
 def main(model_dir, *texts):

@@ -14,7 +14,7 @@ import typing
 import warnings
 import zlib
 
-import tqdm
+from data import progress
 
 STANDARD_LIBRARY = "python"
 
@@ -59,10 +59,12 @@ def read_modules():
     paths = sysconfig.get_paths()
     jobs = list(files(paths["stdlib"], STANDARD_LIBRARY))
     jobs += files(paths["purelib"])
-    with multiprocessing.Pool(os.cpu_count()) as pool:
-        found = pool.imap(_read_module, jobs, chunksize=16)
-        found = tqdm.tqdm(found, "reading files", len(jobs), disable=None)
-        for module in found:
+    with (
+        multiprocessing.Pool(os.cpu_count()) as pool,
+        progress.bar("reading files", len(jobs), " files") as bar,
+    ):
+        for module in pool.imap(_read_module, jobs, chunksize=16):
+            bar.update()
             if module.docstrings:
                 yield module
 

@@ -2,11 +2,14 @@
 
 import ast
 import collections
+import contextlib
+import re
 import sysconfig
 
 import conftest
 import pytest
 
+from demo import __main__ as demo
 from demo import docstrings, make_text
 
 SOURCE = '''
@@ -171,6 +174,124 @@ def test_the_task_is_balanced_and_does_not_name_the_answer():
 def test_names_of_libraries_are_masked(text, masked):
     libraries = ["tensorflow", "keras", "numpy", "huggingface_hub"]
     assert make_text.name_pattern(libraries).sub("library", text) == masked
+
+
+class Road:
+    """Tiny stages whose commands make a file: `a`, then `b/`, which resumes, then `c`.
+
+    Attributes:
+      ran, found: commands of the last `go`, and names of files that were there.
+      fails: a command that is interrupted when it has made its file.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.fails = ""
+        self.commands = {"a": "make a", "b": "train b {seconds}", "c": "make c"}
+
+    def go(self):
+        """Runs what is to be done; notes the commands and which files were there."""
+        self.ran, self.found = [], []
+        stages = [
+            demo.Stage((name,), f"says {name}", command, resumes=name == "b")
+            for name, command in self.commands.items()
+        ]
+        last = demo.Stage((), "shows", "show")
+        with contextlib.suppress(KeyboardInterrupt):
+            demo.run_stages([*stages, last], self.folder, self._run)
+
+    def _run(self, command):
+        self.ran.append(command)
+        if command == "show":
+            return
+        path = self.folder / command.split()[1]
+        if path.exists():
+            self.found.append(path.name)
+        if path.name == "b":
+            path.mkdir(exist_ok=True)
+        else:
+            path.write_text(command)
+        if command.startswith(self.fails or "nothing"):
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def road(tmp_path):
+    return Road(tmp_path)
+
+
+def test_the_demo_goes_on_where_it_was(road, capsys):
+    road.go()
+    seconds = demo.pretraining_seconds(0)
+    assert road.ran == ["make a", f"train b {seconds}", "make c", "show"]
+    assert "[2/4] says b\n" in capsys.readouterr().out
+    road.go()
+    assert road.ran == ["show"]
+    assert "[2/4] says b: done before" in capsys.readouterr().out
+    # Another command makes all behind it out of date.
+    road.commands["b"] += " more"
+    road.go()
+    assert [command.split()[0] for command in road.ran] == ["train", "make", "show"]
+    assert road.found == []
+
+
+@pytest.mark.parametrize(
+    ("name", "again"), [("a", ["a", "b", "c"]), ("b", ["b", "c"]), ("c", ["c"])]
+)
+def test_what_was_removed_is_made_again(road, name, again):
+    road.go()
+    path = road.folder / name
+    path.rmdir() if name == "b" else path.unlink()
+    road.go()
+    assert [command.split()[1] for command in road.ran[:-1]] == again
+    assert road.found == []
+
+
+@pytest.mark.parametrize(
+    ("command", "found"), [("make a", []), ("train b", ["b"]), ("make c", [])]
+)
+def test_an_interrupted_stage_starts_anew_or_resumes(road, command, found):
+    road.fails = command
+    road.go()
+    assert road.ran[-1].startswith(command)
+    road.fails = ""
+    road.go()
+    assert road.ran[0].startswith(command) and road.ran[-1] == "show"
+    assert road.found == found
+
+
+def test_what_another_command_has_begun_is_not_resumed(road):
+    road.fails = "train b"
+    road.go()
+    road.fails = ""
+    road.commands["b"] += " more"
+    road.go()
+    assert road.ran[0].endswith("more")
+    assert road.found == []
+
+
+def test_pretraining_ends_in_time_for_the_rest():
+    assert demo.pretraining_seconds(40) == demo.MOST_PRETRAINING
+    slow = demo.pretraining_seconds(135)
+    assert demo.LEAST_PRETRAINING < slow < demo.MOST_PRETRAINING
+    assert slow + 135 + 3 * demo.USUAL_REST + 2 * demo.FINE_TUNING == demo.MINUTES * 60
+    assert demo.pretraining_seconds(300) == demo.LEAST_PRETRAINING
+    (pretraining,) = (s for s in demo.STAGES if "{seconds}" in s.commands)
+    assert pretraining.resumes and pretraining.makes == ("pretrained",)
+    timed = [
+        s for s in demo.STAGES if f"--train_seconds={demo.FINE_TUNING}" in s.commands
+    ]
+    assert [stage.makes for stage in timed] == [("fine_tuned",), ("from_scratch",)]
+    one, other = (
+        [word for word in stage.commands.split() if not re.search("output|init", word)]
+        for stage in timed
+    )
+    assert one == other  # nothing but the weights differs
+
+
+def test_the_demo_says_when_steps_were_too_few():
+    assert "812 steps" in demo.remark(812) and "too few" in demo.remark(812)
+    assert demo.remark(demo.ENOUGH_STEPS) == "Pre-training made 3,000 steps."
 
 
 def test_the_client_needs_tensorflow_alone():
