@@ -9,6 +9,8 @@ Any SavedModel will do, and of a folder with versions the highest is served. SIG
 answers what is open and ends with code 0; docs/serving.md says the rest.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import asyncio
 import contextlib
 import sys
