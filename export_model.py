@@ -10,6 +10,8 @@ Hugging Face.
 
 from data import quiet  # noqa: F401  # isort: skip
 
+import sys
+
 from absl import flags
 
 from data import errors as data_errors
@@ -31,6 +33,7 @@ def define_flags():
 def main(_):
     saved_model.check_is_new(FLAGS.export_dir)
     source = sources.open_source(FLAGS.model_dir, options.from_flags(FLAGS))
+    print(f"Tracing {source.task}, {source.origin} …", file=sys.stderr, flush=True)
     saved_model.write(source, FLAGS.export_dir)
     loaded, _ = saved_model.read(FLAGS.export_dir)
     print(f"{FLAGS.export_dir}: {source.task}, {source.origin}")

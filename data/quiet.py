@@ -13,6 +13,8 @@ import re
 import signal
 import sys
 
+from absl import logging
+
 from data import errors
 
 NOISE = re.compile(
@@ -22,6 +24,15 @@ NOISE = re.compile(
     rb"|oneDNN custom operations are on"
     rb"|Unable to register cu\w+ factory|computation placer already registered"
 )
+
+
+_SHOWN = ("WARNING", "ERROR", "CRITICAL")
+
+
+def is_for_people(record):
+    """Whether a log record is a warning, or not TensorFlow's own."""
+    inside = f"{os.sep}site-packages{os.sep}tensorflow{os.sep}" in record.pathname
+    return not inside or record.levelname in _SHOWN
 
 
 @contextlib.contextmanager
@@ -76,3 +87,4 @@ if "tensorflow" not in sys.modules:
         tf.config.list_physical_devices()
     # Its Python half says below this how SavedModels and reductions are made.
     tf.get_logger().setLevel("WARNING")
+    logging.get_absl_logger().addFilter(is_for_people)

@@ -290,8 +290,8 @@ def test_pretraining_ends_in_time_for_the_rest():
 
 
 def test_the_demo_says_when_steps_were_too_few():
-    assert "812 steps" in demo.remark(812) and "too few" in demo.remark(812)
-    assert demo.remark(demo.ENOUGH_STEPS) == "Pre-training made 3,000 steps."
+    assert "made 312 steps" in demo.remark(312) and "too few" in demo.remark(312)
+    assert demo.remark(3000) == "Pre-training made 3,000 steps."
 
 
 def test_the_client_needs_tensorflow_alone():

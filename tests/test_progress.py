@@ -1,5 +1,6 @@
 """Lines about progress where there is no terminal; TensorFlow's noise left out."""
 
+import logging
 import os
 import time
 
@@ -27,6 +28,20 @@ def test_short_work_says_nothing(capsys):
     with progress.bar("reading") as bar:
         bar.update()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "level", "shown"),
+    [
+        ("/v/site-packages/tensorflow/python/saved_model/save.py", "INFO", False),
+        ("/v/site-packages/tensorflow/python/saved_model/save.py", "WARNING", True),
+        ("/p/data/classification.py", "INFO", True),
+    ],
+)
+def test_tensorflow_tells_people_of_what_is_wrong_alone(path, level, shown):
+    number = getattr(logging, level)
+    record = logging.LogRecord("absl", number, path, 1, "said", None, None)
+    assert quiet.is_for_people(record) == shown
 
 
 @pytest.mark.parametrize("fails", [False, True])
