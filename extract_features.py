@@ -10,6 +10,8 @@ its format: JSON lines as the original writes them, .npz or .tfrecord.
 
 from data import quiet  # noqa: F401  # isort: skip
 
+import math
+
 import tensorflow as tf
 from absl import flags
 
@@ -164,11 +166,12 @@ def _numbers(flag, values):
     if values is None:
         return None
     try:
-        return [float(value) for value in values]
+        numbers = [float(value) for value in values]
     except ValueError:
-        raise errors.RunError(
-            f"--{flag}={','.join(values)}: expected numbers"
-        ) from None
+        numbers = [math.nan]
+    if not all(map(math.isfinite, numbers)):
+        raise errors.RunError(f"--{flag}={','.join(values)}: expected numbers")
+    return numbers
 
 
 if __name__ == "__main__":

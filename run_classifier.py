@@ -372,11 +372,12 @@ def _objective(job):
             weights = [float(weight) for weight in weights]
         except ValueError:
             weights = []
-        if len(weights) != len(job.labels):
+        right = all(0 <= weight < float("inf") for weight in weights)
+        if len(weights) != len(job.labels) or not right:
             given = ",".join(job.args.class_weights)
             raise errors.RunError(
-                f"--class_weights={given}: expected balanced, or a number for each of "
-                f"the labels {', '.join(job.labels)}"
+                f"--class_weights={given}: expected balanced, or a number from 0 for "
+                f"each of the labels {', '.join(job.labels)}"
             )
     return losses.classification_objective(weights)
 

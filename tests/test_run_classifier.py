@@ -133,6 +133,7 @@ def work(tmp_path_factory, v50_file):
         "too long": command("sst-2", "sst2", "x", *training, "--max_seq_length=17"),
         "few rows": command("sst-2", "sst2", "x", *training, "--num_train_epochs=.01"),
         "weights": command("sst-2", "sst2", "x", *training, "--class_weights=1,2,3"),
+        "nan": command("sst-2", "sst2", "x", *training, "--class_weights=1,nan"),
         "no scores": command("sst-2", "sst2", "x", *training, "--seeds=1,2"),
         "other head": command(
             *("mnli", "sst2", "x", "--do_predict", "--predict_file=dev_scores.tsv"),
@@ -285,6 +286,7 @@ def test_several_labels_and_scores(work):
         ("too long", ["--max_seq_length=17", "16 positions", "config.json"]),
         ("few rows", ["train.tsv has too few rows", "less than one batch of 8"]),
         ("weights", ["--class_weights=1,2,3", "0, 1"]),
+        ("nan", ["--class_weights=1,nan", "expected balanced, or a number from 0"]),
         ("no scores", ["--seeds", "--do_eval"]),
         ("other head", ["output_weights", "sst2_out"]),
         ("other run", ["--weight_decay was 0.01 and is 0.5"]),
