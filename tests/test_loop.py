@@ -142,6 +142,10 @@ def test_initial_checkpoint_gives_weights_and_says_so(tmp_path):
     state, given = runs.checkpoint(tmp_path, 1), tf.train.load_checkpoint(tiny.INIT)
     name = "bert/encoder/layer_0/output/dense/kernel"
     np.testing.assert_array_equal(state[name], given.get_tensor(name))
+    # Slots that were 0: m = 0.1 g and v = 0.001 g^2.
+    m, v = state[f"{name}/adam_m"], state[f"{name}/adam_v"]
+    assert np.abs(m).max() > 0
+    np.testing.assert_allclose(v, 0.1 * m**2, rtol=1e-4, atol=1e-12)
 
 
 def test_not_finite_names_step_checkpoint_and_records(tmp_path):
@@ -193,6 +197,7 @@ def test_best_checkpoint_early_stopping_and_averages(tmp_path):
 def test_averages_follow_the_weights_and_are_what_is_used(tmp_path):
     """average += (1 - 0.75) * (weight - average) after each step, by hand."""
     options = ("ema_decay=0.75", "save_checkpoints_steps=1", "keep_checkpoints=9")
+    options += ("frozen_variables='word_embeddings'", "optimizer='lamb'")
     code, said = runs.train(tmp_path, *options, num_steps=4)
     assert code == 0, said
     name = "bert/encoder/layer_0/output/dense/kernel"
@@ -205,7 +210,10 @@ def test_averages_follow_the_weights_and_are_what_is_used(tmp_path):
             rtol=0,
             atol=1e-7,
         )
-    assert np.abs(states[3][shadow] - states[3][name]).max() > 1e-4
+    assert np.abs(states[3][shadow] - states[3][name]).max() > 1e-5
+    frozen = "bert/embeddings/word_embeddings"
+    np.testing.assert_array_equal(states[0][frozen], states[3][frozen])
+    assert f"{frozen}/adam_m" not in states[3]
     model = heads.PretrainingModel(tiny.bert_config(num_hidden_layers=1))
     assert loop.load_trained(model, str(tmp_path))[0] == 4
     weights = {variable.path: variable.numpy() for variable in model.variables}

@@ -78,6 +78,15 @@ def test_a_folder_without_checkpoints_is_claimed_anew(tmp_path):
     assert run_folder.read(str(tmp_path))["flags"]["learning_rate"] == 0.5
 
 
+def test_a_run_that_has_saved_nothing_yet_is_not_claimed_by_another(tmp_path):
+    claim(tmp_path)
+    before = (tmp_path / "run.json").read_bytes()
+    training = run_folder.locked(str(tmp_path))
+    with training, pytest.raises(errors.RunError, match="another process trains in"):
+        claim(tmp_path, learning_rate=0.5)
+    assert (tmp_path / "run.json").read_bytes() == before
+
+
 def test_missing_and_broken_records(tmp_path):
     with pytest.raises(errors.RunError, match="not the folder of a run"):
         run_folder.read(str(tmp_path))
@@ -104,9 +113,9 @@ def test_best_checkpoint_is_remembered(tmp_path):
 
 
 def test_best_checkpoint_whose_mark_is_missing_is_marked_again(folder):
-    saving.remember_best(str(folder), 4, 0.5)  # there is no such checkpoint
+    saving.remember_best(str(folder), 4, {"f1": 0.5})  # there is no such checkpoint
     assert saving.best_step(str(folder)) is None
-    saving.remember_best(str(folder), 5, 0.5)
+    saving.remember_best(str(folder), 5, {"f1": 0.5})
     assert saving.best_step(str(folder)) == 5
 
 

@@ -123,6 +123,10 @@ def test_a_damaged_checkpoint_says_what_to_do(tmp_path, saver, variable):
         file.write(b"\xff\xff")
     with pytest.raises(errors.RunError, match="remove its two files to go on from"):
         saving.restore(path, {"v": variable})
+    with open(path + ".data-00000-of-00001", "r+b") as file:
+        file.truncate(5)
+    with pytest.raises(errors.RunError, match="remove its two files to go on from"):
+        saving.restore(path, {"v": variable})
     with open(path + ".index", "r+b") as file:
         file.truncate(20)
     with pytest.raises(errors.RunError, match="remove its two files to go on from"):
@@ -143,8 +147,8 @@ def test_the_mark_of_the_best_is_made_up_for(tmp_path, saver):
     """A kill may come between a checkpoint and the mark that it is the best."""
     saver.save(7, {})
     saver.wait()
-    saving.remember_best(tmp_path, 6, 0.5)  # its checkpoint is gone
+    saving.remember_best(tmp_path, 6, {"f1": 0.5})  # its checkpoint is gone
     assert saving.best_step(tmp_path) is None
-    saving.remember_best(tmp_path, 7, 0.75)
+    saving.remember_best(tmp_path, 7, {"f1": 0.75})
     marked = json.loads((tmp_path / saving.BEST).read_text())
-    assert marked == {"step": 7, "value": 0.75}
+    assert marked == {"step": 7, "metrics": {"f1": 0.75}}

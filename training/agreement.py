@@ -42,9 +42,9 @@ def check_same_start(strategy, step, folder):
     """Raises RunError where the workers did not all find the same checkpoint."""
     if not distribution.is_multi_worker(strategy):
         return
-    mean = _adder(strategy)([step])[0] / strategy.num_replicas_in_sync
-    if mean != step:
+    total, squares = _adder(strategy)([step, step**2])
+    if squares * strategy.num_replicas_in_sync != total**2:  # they have a variance
         raise errors.RunError(
-            f"--output_dir={folder}: this worker goes on from step {step} and another "
-            "from another step; the folder must be one that all workers see"
+            f"--output_dir={folder}: this worker goes on from step {step} and "
+            "not every other does; the folder must be one that all workers see"
         )

@@ -50,9 +50,19 @@ def _found():
 
 def _tf_config():
     try:
-        return json.loads(os.environ.get("TF_CONFIG") or "{}")
+        found = json.loads(os.environ.get("TF_CONFIG") or "{}")
     except ValueError as error:
         raise errors.RunError(f"TF_CONFIG is not JSON: {error}") from None
+    cluster = found.get("cluster", {}) if isinstance(found, dict) else None
+    if not isinstance(cluster, dict) or not all(
+        isinstance(addresses, list) and all(isinstance(a, str) for a in addresses)
+        for addresses in cluster.values()
+    ):
+        raise errors.RunError(
+            f"TF_CONFIG={json.dumps(found)}: expected "
+            '{"cluster": {"worker": ["host:port", …]}, "task": {"type": …, "index": …}}'
+        )
+    return found
 
 
 def _workers():
@@ -66,11 +76,14 @@ def _check_tf_config():
             "--distribution_strategy=multi_worker needs TF_CONFIG in the environment, "
             "with the addresses of all workers; see docs/distribution.md"
         )
-    task = _tf_config().get("task", {})
-    if "type" not in task or "index" not in task:
+    found = _tf_config()
+    task, addresses = found.get("task"), []
+    if isinstance(task, dict):
+        addresses = found["cluster"].get(str(task.get("type")), [])
+    if not addresses or task.get("index") not in range(len(addresses)):
         raise errors.RunError(
-            "TF_CONFIG names the cluster but not this process's task; expected "
-            '"task": {"type": "worker", "index": 0}'
+            f"TF_CONFIG names the cluster, but as this process's task {task}; expected "
+            '"task": {"type": "worker", "index": 0} with an index of its addresses'
         )
 
 

@@ -18,7 +18,7 @@ FREE = frozenset(
     "output_dir init_checkpoint bert_config_file vocab_file do_train do_eval "
     "do_predict eval_batch_size predict_batch_size max_eval_steps "
     "save_checkpoints_steps "
-    "iterations_per_loop keep_checkpoints log_steps eval_steps best_metric "
+    "iterations_per_loop keep_checkpoints log_steps eval_steps "
     "early_stopping profile_steps distribution_strategy use_tpu tpu_name tpu_zone "
     "gcp_project master num_tpu_cores xla gradient_accumulation_steps recompute".split()
 )
@@ -285,6 +285,11 @@ def make_settings(parsed, strategy, num_train_steps, num_warmup_steps, best_metr
         raise errors.RunError(
             f"--early_stopping={parsed.early_stopping} needs --best_metric and "
             "--eval_steps: it counts evaluations without a better value"
+        )
+    if parsed.best_metric and not parsed.eval_steps:
+        raise errors.RunError(
+            f"--best_metric={parsed.best_metric} needs --eval_steps: it is a score of "
+            "the evaluations while training"
         )
     saving.check_folder("output_dir", parsed.output_dir)
     _check_pattern(parsed.frozen_variables)

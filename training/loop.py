@@ -7,6 +7,7 @@ call on the device covers, or on when the run was stopped and started again.
 
 import contextlib
 import dataclasses
+import os
 import time
 
 import numpy as np
@@ -112,6 +113,12 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
       RunError: the run can't start or go on.
       Interrupted: a signal came; everything is saved.
     """
+    distribution.check_batch(
+        "train_batch_size",
+        stream.batch_size,
+        strategy,
+        settings.gradient_accumulation_steps,
+    )
     chief = distribution.is_chief(strategy)
     reporter = reporting.Reporter(settings.output_dir, settings.num_train_steps, chief)
     num_layers = model.config.num_hidden_layers
@@ -217,10 +224,17 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
                     metrics, shown = reporting.apart(_evaluate(evaluate, average))
                 reporter.scalars(progress.step, metrics, kind="eval")
                 reporter.show(progress.step, shown, kind="eval")
-                if progress.note(metrics, settings):
-                    best = {"step": progress.step, "metrics": metrics}
+                try:
+                    if progress.note(metrics, settings):
+                        best = {"step": progress.step, "metrics": metrics}
+                except errors.RunError:
+                    saver.save(progress.step, progress.extras())
+                    saver.wait()  # no step is lost for a wrong name
+                    raise
                 # The evaluation may have been the last one that early stopping grants.
                 finished = bool(progress.complete(settings))
+                # It may have taken long: whoever asks to stop waits for no more steps.
+                _, stop, _ = agree(1, stop or bool(watched.name), 0.0)
             due = _due(progress.step, settings.save_checkpoints_steps, finished)
             if best or due or stop:
                 with reporter.waiting("saving a checkpoint"):
@@ -251,7 +265,9 @@ def _start(model, state, average, settings, reporter):
         reporter.say(f"going on from {path}")
         if reporter.chief:
             saving.remember_best(
-                settings.output_dir, progress.best_step, progress.best_value
+                settings.output_dir,
+                progress.best_step,
+                {settings.best_metric.removeprefix("-"): progress.best_value},
             )
         return progress
     if settings.init_checkpoint:
@@ -360,6 +376,11 @@ def load_trained(model, output_dir, init_checkpoint=None):
             )
         return 0, init_checkpoint
     path = saving.prefix(output_dir, step)
+    if step not in saving.steps(output_dir):
+        raise errors.RunError(
+            f"{os.path.join(output_dir, saving.BEST)} names step {step}, but {path} is "
+            "gone; remove it to use the latest checkpoint"
+        )
     names = saving.names(path)
     for variable in model.variables:
         average = f"{variable.path}/ExponentialMovingAverage"

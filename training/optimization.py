@@ -234,7 +234,11 @@ def trained_variables(model, num_layers, frozen_layers=0, frozen_variables=""):
         frozen |= matched
     trained = [v for v in model.trainable_variables if v.path not in frozen]
     if not trained:
-        raise errors.RunError("every variable is frozen: nothing is left to train")
+        raise errors.RunError(
+            f"--frozen_layers={frozen_layers} of {num_layers} layers and "
+            f"--frozen_variables={frozen_variables} freeze every variable; expected "
+            "something left to train"
+        )
     return trained
 
 

@@ -60,13 +60,12 @@ def claim(folder, script, parsed, config, free=(), chief=True, **more):
         "machine": hardware.describe(),
     }
     record = json.loads(json.dumps(record))  # tuples become lists, as in the file
-    path = os.path.join(folder, NAME)
     if saving.steps(folder):
         _compare(read(folder), record, flags.FREE | set(free), folder)
-    if chief:
+    elif chief:
         os.makedirs(folder, exist_ok=True)
-        if not os.path.exists(path) or not saving.steps(folder):
-            saving.write_json(path, record)
+        with locked(folder):  # a run without checkpoints may be going on
+            saving.write_json(os.path.join(folder, NAME), record)
             config.to_file(os.path.join(folder, "bert_config.json"))
 
 

@@ -15,7 +15,7 @@ import shutil
 import numpy as np
 import tensorflow as tf
 
-from modeling import checkpoint
+from modeling import checkpoint, named_arrays
 from modeling import config as config_lib
 from training import errors
 
@@ -74,10 +74,10 @@ def best_step(folder):
         ) from None
 
 
-def remember_best(folder, step, value):
+def remember_best(folder, step, metrics):
     """Marks a checkpoint as the best where a kill came between it and its mark."""
     if step in steps(folder) and best_step(folder) != step:
-        write_json(os.path.join(folder, BEST), {"step": step, "value": value})
+        write_json(os.path.join(folder, BEST), {"step": step, "metrics": metrics})
 
 
 def write_json(path, value):
@@ -86,13 +86,16 @@ def write_json(path, value):
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(temporary, path)
 
 
 def remove_unfinished(folder):
     """Removes what a killed process had not finished writing."""
-    for path in glob.glob(os.path.join(glob.escape(folder), "writing-*")):
-        os.remove(path)
+    for pattern in ("writing-*", "*.tmp", "*.tmp-*"):
+        for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
+            os.remove(path)
 
 
 def size(variables):
@@ -131,7 +134,7 @@ def restore(path, variables):
             )
         try:
             value = reader.get_tensor(name)
-        except (tf.errors.OpError, RuntimeError) as error:
+        except named_arrays.DAMAGE as error:
             raise _damaged(path, error) from error
         variable.assign(value)
     return {
@@ -150,7 +153,7 @@ def _open(path):
     try:
         reader = tf.train.load_checkpoint(path)
         return reader, reader.get_variable_to_shape_map()
-    except (tf.errors.OpError, RuntimeError) as error:
+    except named_arrays.DAMAGE as error:
         raise _damaged(path, error) from error
 
 
@@ -215,19 +218,16 @@ class Saver:
         checkpoint.save(prefix(self.folder, step), tensors)
         if best:
             write_json(os.path.join(self.folder, BEST), best)
-        kept = self._remove_old()
-        checkpoint.write_state_file(self.folder, [f"{PREFIX}{s}" for s in kept])
-
-    def _remove_old(self):
         found = steps(self.folder)
         kept = set(found[-self._keep :]) if self._keep else set(found)
         if (best := best_step(self.folder)) is not None:
             kept.add(best)
+        names = [f"{PREFIX}{step}" for step in found if step in kept]
+        checkpoint.write_state_file(self.folder, names)
         for step in set(found) - kept:
             # The index goes first: a checkpoint without one does not count.
             for end in ("index", "data-00000-of-00001"):
                 os.remove(f"{prefix(self.folder, step)}.{end}")
-        return sorted(kept & set(found))
 
     def wait(self):
         """Waits until the last checkpoint is on disk.

@@ -59,6 +59,13 @@ def dropout_seed(seed, step, replica):
     return tf.random.experimental.stateless_fold_in(pair, replica)
 
 
+def _split(rows, parts):
+    """[B, …] -> [parts, B / parts, …]; what is known of the shape stays known."""
+    shape = [parts, rows.shape[0] // parts, *rows.shape[1:]]
+    dynamic = tf.concat([shape[:2], tf.shape(rows)[1:]], axis=0)
+    return tf.ensure_shape(tf.reshape(rows, dynamic), shape)
+
+
 def counts(features, config):
     """What a batch costs, as sums over its rows: {name: float32 scalar}."""
     mask = features["input_mask"]
@@ -137,13 +144,11 @@ class TrainStep:
         parts = self.settings.gradient_accumulation_steps
         if parts == 1:
             return self._forward_backward(features, seed, divisors, scale)
-        rows = next(iter(features.values())).shape[0] // parts
+        # Not slices: under XLA the masks of dropout need shapes known beforehand.
+        features = {name: _split(x, parts) for name, x in features.items()}
 
         def micro_batch(index):
-            part = {
-                name: x[index * rows : (index + 1) * rows]
-                for name, x in features.items()
-            }
+            part = {name: x[index] for name, x in features.items()}
             part_seed = tf.random.experimental.stateless_fold_in(seed, index)
             return self._forward_backward(part, part_seed, divisors, scale)
 
