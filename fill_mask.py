@@ -12,6 +12,7 @@ import sys
 from absl import flags
 
 from data import errors as data_errors
+from data import utf8
 from exporting import options, predicting
 from modeling import config as config_lib
 from training import errors
@@ -34,18 +35,22 @@ def main(_):
             f"--model_dir={FLAGS.model_dir} is for the task {predictor.task}; expected "
             "a masked LM"
         )
+    utf8.write_standard_output()
     if FLAGS.text:
         for number, text in enumerate(FLAGS.text, 1):
+            utf8.check(text, f"--text number {number}")
             show(predictor, text, f"--text number {number}")
         return
     typed = sys.stdin.isatty()
     if typed:
         print("A sentence with [MASK] a line; Ctrl-D ends.", file=sys.stderr)
-    for number, line in enumerate(sys.stdin, 1):
+    for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
             continue
+        where = f"standard input:{number}"
         try:
-            show(predictor, line.rstrip("\n"), f"standard input:{number}")
+            text = utf8.decode(line, where, number == 1)
+            show(predictor, text.rstrip("\r\n"), where)
         except data_errors.InputError as error:
             if not typed:
                 raise

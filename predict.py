@@ -13,13 +13,12 @@ from data import quiet  # noqa: F401  # isort: skip
 
 import contextlib
 import json
-import os
 import sys
 
 from absl import flags
 
 from data import errors as data_errors
-from data import outputs
+from data import outputs, utf8
 from exporting import options, predicting
 from modeling import config as config_lib
 from training import errors
@@ -53,14 +52,18 @@ def main(_):
         if FLAGS.input_file != "-":
             name = FLAGS.input_file
             lines = files.enter_context(open(name, "rb"))
-        output, unfinished = sys.stdout, f"{FLAGS.output_file}.tmp"
-        if FLAGS.output_file != "-":
-            output = files.enter_context(open(unfinished, "w", encoding="utf-8"))
+        if FLAGS.output_file == "-":
+            utf8.write_standard_output()
+            write = sys.stdout.write
+        else:
+            output = files.enter_context(outputs.Files([FLAGS.output_file]))
+
+            def write(text):
+                output.append(0, text.encode())
+
         for found in predictor.predict(lines, name):
-            output.write(json.dumps(found, ensure_ascii=False) + "\n")
-        output.flush()
-    if FLAGS.output_file != "-":
-        os.replace(unfinished, FLAGS.output_file)
+            write(json.dumps(found, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -15,13 +15,16 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from data import encoding, tokenization
+from data import encoding, tokenization, utf8
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import pretrained
 from pages import templates
 
 FLAGS = flags.FLAGS
+
+# Characters of the text that stand above the page.
+_TITLE = 120
 
 
 def define_flags():
@@ -41,6 +44,9 @@ def define_flags():
 
 
 def main(_):
+    for flag in ("text", "text_b"):
+        if FLAGS[flag].value is not None:
+            utf8.check(FLAGS[flag].value, f"--{flag}")
     model, report = pretrained.open_model(
         FLAGS.model_dir, "encoder", allow_missing=("bert/pooler",)
     )
@@ -64,9 +70,22 @@ def main(_):
     maps = attention(model, features)
     name = os.path.basename(os.path.abspath(FLAGS.model_dir))
     text = FLAGS.text if pair is None else f"{FLAGS.text} / {FLAGS.text_b}"
-    templates.write(FLAGS.output_file, page(tokens, maps, text, name))
+    whole = _tokens(encoder.tokenizer, FLAGS.text, FLAGS.text_b)
+    templates.write(FLAGS.output_file, page(tokens, maps, text, name, whole))
     size = os.path.getsize(FLAGS.output_file) / 1e6
-    print(f"{FLAGS.output_file}: {len(tokens)} tokens, {size:.2f} MB")
+    print(f"{FLAGS.output_file}: {_count(tokens, whole)}, {size:.2f} MB")
+
+
+def _tokens(tokenizer, *texts):
+    """How many tokens a row of texts has, with the special ones, if nothing is cut."""
+    return 1 + sum(
+        len(tokenizer.encode(text)) + 1 for text in texts if text is not None
+    )
+
+
+def _count(tokens, whole):
+    cut = f", cut from {whole}" if whole > len(tokens) else ""
+    return f"{len(tokens)} tokens{cut}"
 
 
 def attention(model, features):
@@ -84,7 +103,7 @@ def attention(model, features):
     return np.concatenate([tf.cast(x, tf.float32) for x in outputs["attention"]])
 
 
-def page(tokens, maps, text, name):
+def page(tokens, maps, text, name, whole=0):
     """Makes the page.
 
     Args:
@@ -92,6 +111,7 @@ def page(tokens, maps, text, name):
       maps: what `attention` gives.
       text: what was encoded.
       name: of the model.
+      whole: int, how many tokens the text has; if more than S, it was cut.
 
     Returns:
       str, HTML.
@@ -106,9 +126,11 @@ def page(tokens, maps, text, name):
         "weights": base64.b64encode(np.rint(maps * 255).astype(np.uint8)).decode(),
     }
     about = (
-        f"{name}: {layers} layers of {heads} heads, {len(tokens)} tokens. Weights are "
-        "rounded to 1/255; shades show their square root."
+        f"{name}: {layers} layers of {heads} heads, {_count(tokens, whole)}. Weights "
+        "are rounded to 1/255; shades show their square root."
     )
+    if len(text) > _TITLE:
+        text = text[: _TITLE - 1].rstrip() + "…"
     return templates.fill("attention", title=text, about=about, shown=shown)
 
 

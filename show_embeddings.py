@@ -22,7 +22,7 @@ from absl import flags
 from google.protobuf import text_format
 from tensorboard.plugins import projector
 
-from data import encoding, tokenization
+from data import encoding, tokenization, utf8
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import pretrained
@@ -114,8 +114,9 @@ def _script(text):
 def read(path, count):
     """Texts of a file and, where it has any, their labels, as columns."""
     texts, labels = [], []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            line = utf8.decode(line, f"--text_file={path}:{number}", number == 1)
             text, _, label = line.strip().partition("\t")
             if text and len(texts) < count:
                 texts.append(text)
@@ -166,6 +167,7 @@ def write(folder, name, vectors, columns):
       columns: {name: n strings}, what the points are called.
     """
     os.makedirs(folder, exist_ok=True)
+    kept = [e for e in _described(folder) if e.tensor_name != name]
     tensors, metadata = f"{name}_tensors.tsv", f"{name}_metadata.tsv"
     with _whole(os.path.join(folder, tensors)) as file:
         np.savetxt(file, vectors, fmt="%.6g", delimiter="\t")
@@ -174,12 +176,6 @@ def write(folder, name, vectors, columns):
         if len(columns) > 1:  # a single column has no head, by the projector's rule
             file.write("\t".join(columns) + "\n")
         file.writelines("\t".join(map(_cell, row)) + "\n" for row in rows)
-    config = projector.ProjectorConfig()
-    path = os.path.join(folder, "projector_config.pbtxt")
-    if os.path.exists(path):  # words and texts may lie side by side
-        with open(path, encoding="utf-8") as file:
-            text_format.Parse(file.read(), config)
-    kept = [e for e in config.embeddings if e.tensor_name != name]
     config = projector.ProjectorConfig(embeddings=kept)
     config.embeddings.add(
         tensor_name=name,
@@ -188,6 +184,22 @@ def write(folder, name, vectors, columns):
         metadata_path=metadata,
     )
     projector.visualize_embeddings(folder, config)
+
+
+def _described(folder):
+    """What is there already, for words and texts may lie side by side."""
+    config = projector.ProjectorConfig()
+    path = os.path.join(folder, "projector_config.pbtxt")
+    if os.path.exists(path):
+        try:
+            with open(path, encoding="utf-8") as file:
+                text_format.Parse(file.read(), config)
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise data_errors.InputError(
+                f"{path} can't be read: {error}; expected one that the projector "
+                "reads, or none"
+            ) from None
+    return config.embeddings
 
 
 def _cell(text):

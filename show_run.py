@@ -59,7 +59,7 @@ def page(folder):
         ("Data", _data(run["flags"])),
         ("Flags", _folded("all flags", _table(run["flags"]))),
         ("Model", _folded("bert_config.json", _table(run["bert_config"]))),
-        ("Environment", _table(run["versions"] | run.get("machine", {}))),
+        ("Environment", _table(run.get("versions", {}) | run.get("machine", {}))),
     ]
     return templates.fill(
         "run",

@@ -12,7 +12,7 @@ import json
 import re
 from typing import NamedTuple
 
-from data import errors
+from data import errors, utf8
 
 _START = ("answer_start", int)
 
@@ -204,6 +204,10 @@ def _read_lines(path, lines):
             item = json.loads(line)
         except json.JSONDecodeError as error:
             raise _syntax_error(path, number, error) from None
+        except RecursionError:
+            raise errors.InputError(
+                f"{path}:{number}: the JSON is nested too deeply"
+            ) from None
         if isinstance(item, dict) and "header" in item and "context" not in item:
             continue  # MRQA's first line
         yield from _read_row(_Place(path, (), number), item, f"{path}:{number}")
@@ -288,6 +292,8 @@ class _Place(NamedTuple):
             raise errors.InputError(
                 f"{self.down(key)}: {_name(value)}, expected {expected}"
             )
+        if isinstance(value, str):
+            utf8.check(value, self.down(key))
         return value
 
     def __str__(self):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from data import errors as data_errors
-from data import squad
+from data import squad, utf8
 from exporting import (
     answering,
     embedding,
@@ -171,7 +171,13 @@ class Predictor:
             if not line.strip():
                 continue
             if line.lstrip().startswith("{"):
-                yield _item(where, line, names)
+                try:
+                    item = _item(where, line, names)
+                except RecursionError:
+                    raise data_errors.InputError(
+                        f"{where}: the JSON is nested too deeply"
+                    ) from None
+                yield item
                 continue
             if len(needed) > 1:
                 needed = " and ".join(f'"{key}"' for key in needed)
@@ -188,15 +194,16 @@ def _item(where, line, names):
         values = json.loads(line)
     except ValueError as error:
         raise data_errors.InputError(f"{where}: not JSON: {error}") from None
+    _check_keys(where, values, (*names, "id"))
     inputs = {}
     for key in names:
         value = values.get(key, _DEFAULTS.get(key))
         if key == "choices":
-            right = isinstance(value, list) and value and all(map(_is_text, value))
+            right = isinstance(value, list) and value and all(map(utf8.is_text, value))
             kind = "a list of texts, none of them empty"
             right = right and all(value)
         else:
-            right, kind = _is_text(value), "a text"
+            right, kind = utf8.is_text(value), "a text"
         if not right:
             found = json.dumps(value, ensure_ascii=False)[:40]
             found = f"it is {found}" if key in values else "it is missing"
@@ -205,6 +212,24 @@ def _item(where, line, names):
             )
         inputs[key] = value
     return Item(where, inputs, values.get("id"))
+
+
+def _check_keys(where, values, names):
+    """Raises InputError for a key that means nothing, or an id that can't be said."""
+    for key in values:
+        if key not in names:
+            # What is missing may be what was misspelt.
+            allowed = ", ".join(f'"{name}"' for name in names)
+            raise data_errors.InputError(
+                f"{where}: unknown key {json.dumps(key)}; expected {allowed}"
+            )
+    try:
+        said = json.dumps(values.get("id"), ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise data_errors.InputError(
+            f'{where}: "id" has a number that JSON can\'t say; expected a finite one'
+        ) from None
+    utf8.check(said, f'{where}: "id"')
 
 
 def _questions(lines, name):
@@ -216,17 +241,7 @@ def _questions(lines, name):
 
 def _decoded(lines, name):
     for number, line in enumerate(lines, 1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise data_errors.InputError(
-                f"{name}:{number}: byte {line[error.start]:#04x} is not UTF-8"
-            ) from None
-
-
-def _is_text(value):
-    # Half of a pair of surrogates, which JSON may hold, can't be written in UTF-8.
-    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+        yield utf8.decode(line, f"{name}:{number}", number == 1)
 
 
 def _length(item):
@@ -238,8 +253,15 @@ def _length(item):
 
 def _sentence(error):
     """What a signature's check says, of all that TensorFlow does."""
-    message = str(error)
-    if "assertion failed: " not in message:
-        return message.splitlines()[0]
-    parts = re.findall(r"\[(.*?)\](?= \[|\n|$)", message.split("assertion failed: ")[1])
-    return " ".join(parts)
+    lines = error.message.splitlines()
+    # In a SavedModel the node comes after the message, where it was made before it.
+    nodes = [i for i, line in enumerate(lines) if line.startswith("\t [[{{")]
+    if nodes and nodes[0]:
+        lines = lines[nodes[0] - 1 :]
+    failed = [line for line in lines if "assertion failed: " in line]
+    said = (failed or lines)[0]
+    said = re.sub(r"\{\{.*?\}\}|\[?Op:\w+\]?( name: \S*)?$", "", said).strip()
+    if failed:
+        said = said.split("assertion failed: ")[1]
+        said = " ".join(re.findall(r"\[(.*?)\](?= \[|$)", said))
+    return said

@@ -285,11 +285,11 @@ def _open_model(folder, options):
     model, report = pretrained.open_model(
         folder, task, allow_missing=allowed, dtype=options.dtype
     )
-    lacks = [name for name in (*report.missing, *report.differs)]
+    lacks = [*report.missing, *report.differs]
     has_pooler = not any(name.startswith("bert/pooler") for name in lacks)
-    lacks = [
-        name for name in lacks if not name.startswith("bert/pooler") or not allowed
-    ]
+    # Folders of models that have no use for it hold none as a rule.
+    if allowed or not getattr(model, "uses_pooler", True):
+        lacks = [name for name in lacks if not name.startswith("bert/pooler")]
     if lacks:
         raise errors.RunError(
             f"--model_dir={folder} has no {lacks[0]} of the shape that a model for "

@@ -1,11 +1,14 @@
 """The commands that use a trained model: what they write, and what they say."""
 
 import json
+import types
 
 import numpy as np
 import pytest
 
-from exporting import objects
+from data import errors
+from exporting import objects, options, predicting, sources
+from modeling import checkpoint
 from tests import drive, run_folders
 
 LINES = [
@@ -14,6 +17,7 @@ LINES = [
     "the quick brown fox jumps over the lazy dog",
     '{"text_a": "{"}',
 ]
+NEVER = ("unknown", "deep", "half id", "no number", "infinite")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +32,12 @@ def work(tmp_path_factory, v50_file):
     for name, line in (
         ("broken", b'{"text_a": }'),
         ("number", b'{"text_a": 3}'),
-        ("missing", b'{"text": "a"}'),
+        ("missing", b'{"text_b": "a"}'),
+        ("unknown", b'{"text_a": "a", "text_B": "b"}'),
+        ("deep", b'{"id": ' + b"[" * 100_000),
+        ("half id", b'{"id": ["\\udc00"], "text_a": "a"}'),
+        ("no number", b'{"id": NaN, "text_a": "a"}'),
+        ("infinite", b'{"id": 1e999, "text_a": "a"}'),
         ("half", b'{"text_a": "\\ud800"}'),
         ("bytes", b"caf\xe9"),
     ):
@@ -81,9 +90,12 @@ def work(tmp_path_factory, v50_file):
         "fixed": predict(exported, "lines.txt", "--max_seq_length=8"),
         "no n best": predict(exported, "lines.txt", "--n_best_size=2"),
         "no masked LM": ["fill_mask.py", f"--model_dir={folder / exported}"],
+        "bad text": ["fill_mask.py", f"--model_dir={folder / 'masked_lm'}"]
+        + ["--text=a\udcff"],
+        "folder": predict("nowhere", "lines.txt", f"--output_file={folder}"),
         **{
             name: predict(exported, f"{name}.txt", f"--output_file={folder / 'never'}")
-            for name in ("broken", "number", "missing", "half", "bytes")
+            for name in ("broken", "number", "missing", "half", "bytes", *NEVER)
         },
     }
     found = drive.run_with_output(*commands.values())
@@ -157,13 +169,61 @@ def test_masks_are_filled(work):
         ("missing", 'missing.txt:2: expected "text_a" to be a text; it is missing'),
         ("half", 'half.txt:2: expected "text_a" to be a text'),
         ("bytes", "bytes.txt:2: byte 0xe9 is not UTF-8"),
+        ("unknown", '2: unknown key "text_B"; expected "text_a", "text_b", "id"'),
+        ("deep", "deep.txt:2: the JSON is nested too deeply"),
+        ("half id", 'half id.txt:2: "id" is not UTF-8'),
+        ("no number", 'no number.txt:2: "id" has a number that JSON can\'t say'),
+        ("infinite", 'infinite.txt:2: "id" has a number that JSON can\'t say'),
+        ("bad text", "--text number 1 is not UTF-8: found"),
+        ("folder", "is a folder; expected a file"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(work, name, message):
     code, said, _ = work[1][name]
     assert code == 1 and message in said
     assert said.startswith("error: ") and "\n" not in said
-    assert not (work[0] / "x").exists() and not (work[0] / "never").exists()
+    assert not (work[0] / "x").exists() and not list(work[0].glob("never*"))
+
+
+@pytest.mark.parametrize("name", ["squad", "ner"])
+def test_models_that_use_no_pooler_may_have_none(tmp_path, v50_file, name):
+    config, model = run_folders.CONFIG, run_folders.RUNS[name][3]()
+    arrays = checkpoint.weights(model)
+    kept = {k: v for k, v in arrays.items() if not k.startswith("bert/pooler")}
+    assert len(kept) == len(arrays) - 2
+    checkpoint.save(tmp_path / "bert_model.ckpt", kept)
+    config.to_file(str(tmp_path / "bert_config.json"))
+    (tmp_path / "vocab.txt").write_bytes(v50_file.read_bytes())
+    source = sources.open_source(str(tmp_path), options.Options(task=name))
+    assert source.task == name
+
+
+def test_lines_of_questions_are_read_or_refused_with_their_place():
+    for line, says in (
+        (b'{"id": ' + b"[" * 100_000, "a:1: the JSON is nested too deeply"),
+        (b'{"question": "\\ud800", "context": "a"}', "a:1: question is not UTF-8"),
+        (b'{"id": NaN, "question": "q", "context": "a"}', "a:1: id: found NaN"),
+    ):
+        lines = predicting._decoded([line], "a")
+        with pytest.raises(errors.InputError, match=says):
+            list(predicting._questions(lines, "a"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "assertion failed: [too long: 32 at most:] [40]\n\t [[{{node Assert/Assert}}]] "
+        "[Op:__inference_signature_wrapper_12]",
+        "Graph execution error:\n\nDetected at node Assert/Assert defined at\n  x\n\n"
+        "assertion failed: [too long: 32 at most:] [40]\n"
+        "\t [[{{node Assert/Assert}}]] [Op:__inference_12]",
+        "{{function_node __inference_f_1}} assertion failed: [too long: 32 at most:] "
+        "[40]\n\t [[{{node Assert}}]]",
+    ],
+)
+def test_what_a_check_says_comes_without_its_place_in_the_graph(message):
+    error = types.SimpleNamespace(message=message)
+    assert predicting._sentence(error) == "too long: 32 at most: 40"
 
 
 def test_rows_of_outputs_become_objects():

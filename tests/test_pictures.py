@@ -48,9 +48,17 @@ def made(tmp_path_factory, v50_file):
     checkpoint.save(folder / "bert_model.ckpt", checkpoint.weights(model))
     toy.CONFIG.to_file(str(folder / "bert_config.json"))
     (folder / "vocab.txt").write_bytes(v50_file.read_bytes())
-    text = "the dog\tanimal\n\nhello world hello\tgreeting\nthe   fox\tanimal\n"
+    text = "\ufeffthe dog\tanimal\n\nhello world hello\tgreeting\nthe   fox\tanimal\n"
     (folder / "texts.tsv").write_text(text)
     (folder / "short.txt").write_text("the dog\n")
+    (folder / "bytes.txt").write_bytes(b"the dog\n\xff\n")
+    (folder / "damaged").mkdir()
+    (folder / "damaged" / "projector_config.pbtxt").write_text("embeddings {")
+    (folder / "old").mkdir()
+    old = {
+        key: value for key, value in RUN.items() if key not in ("versions", "machine")
+    }
+    (folder / "old" / "run.json").write_text(json.dumps(old))
     run = folder / "run"
     run.mkdir()
     (run / "run.json").write_text(json.dumps(RUN).replace("{folder}", str(folder)))
@@ -83,17 +91,24 @@ def made(tmp_path_factory, v50_file):
         [*embeddings, "--num_words=20"],
         [*embeddings, f"--text_file={folder / 'texts.tsv'}", "--batch_size=2"],
         ["show_run.py", f"--run_dir={run}"],
+        ["show_run.py", f"--run_dir={folder / 'old'}"],
         [*attention, f"--vocab_file={folder / 'none.txt'}"],
         [*embeddings, f"--text_file={folder / 'short.txt'}"],
         ["show_run.py", f"--run_dir={folder}"],
+        [*embeddings, f"--text_file={folder / 'bytes.txt'}"],
+        [*embeddings, f"--output_dir={folder / 'damaged'}"],
+        [*attention, "--text_b=\udcff"],
     )
-    assert results[:4] == [[0, ""]] * 4
+    assert results[:5] == [[0, ""]] * 5
     for (code, said), sentence in zip(
-        results[4:],
+        results[5:],
         (
             "none.txt is not there; expected the vocabulary as --vocab_file",
             "has 1 lines with text; expected two or more",
             f"{folder} has no run.json",
+            "bytes.txt:2: byte 0xff is not UTF-8",
+            "damaged/projector_config.pbtxt can't be read: ",
+            "--text_b is not UTF-8",
         ),
         strict=True,
     ):
@@ -107,6 +122,7 @@ def test_the_page_holds_the_models_weights(made):
     ids = [conftest.V50.index(token) for token in shown["tokens"]]
     assert shown["tokens"][:3] == ["[CLS]", "hello", "world"]
     assert len(ids) == 12
+    assert "12 tokens, cut from " in page.read_text()
     want = model({"input_ids": tf.constant([ids])}, return_attention=True)
     want = np.concatenate(want["attention"])  # [layers, heads, S, S]
     got = np.frombuffer(base64.b64decode(shown["weights"]), np.uint8)

@@ -56,6 +56,33 @@ def test_a_panel_for_each_number_and_a_colour_for_each_run(runs):
     assert labels == ["one", "one, evaluation", "two", "two, evaluation"]
 
 
+def test_names_are_shown_as_they_are(runs):
+    records = history.read(runs / "one")
+    figure = plot.curves({"_a": records, "$x_$": records}, ["loss"])
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["_a", "_a, evaluation", "$x_$", "$x_$, evaluation"]
+    assert not any(text.get_parse_math() for text in figure.legends[0].get_texts())
+    plot.as_svg(figure, "a")
+
+
+def test_lines_that_are_no_records_are_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(
+        b'[1]\n"a"\n\xff\n{"step": "x", "kind": "train", "loss": 1}\n{"loss": 1}\n'
+        b'{"step": 1, "kind": "start"}\n'
+        b'{"step": 2, "kind": "train", "loss": "low", "padding": 0.5}\n'
+    )
+    assert history.read(tmp_path) == [
+        {"step": 1, "kind": "start"},
+        {"step": 2, "kind": "train", "padding": 0.5},
+    ]
+    with pytest.raises(errors.RunError, match="no number of the model to draw"):
+        plot.curves(history.read_all([tmp_path]))
+    path.write_text('{"step": 1, "kind": "start"}\n')
+    with pytest.raises(errors.RunError, match="no metrics.jsonl with numbers"):
+        history.read_all([tmp_path])
+
+
 def test_numbers_can_be_chosen(runs):
     one = history.read_all([runs / "one"])
     assert list(panels(plot.curves(one, ["grad_norm/top"]))) == ["grad_norm/top"]

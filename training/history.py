@@ -15,17 +15,40 @@ _OF_THE_MACHINE = frozenset(
 
 
 def read(folder):
-    """Returns the records of a run's metrics.jsonl, as dicts, in order."""
+    """Returns the records of a run's metrics.jsonl, as dicts, in order.
+
+    Each has "step" and "kind", and numbers. What is none is left out.
+    """
     path = os.path.join(folder, METRICS)
     if not os.path.exists(path):
         return []
     records = []
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             # A run that was killed while it wrote leaves half a line.
-            with contextlib.suppress(ValueError):
-                records.append(json.loads(line))
+            with contextlib.suppress(ValueError, RecursionError):
+                record = json.loads(line)
+                if _is_record(record):
+                    records.append(
+                        {
+                            k: v
+                            for k, v in record.items()
+                            if k == "kind" or _is_number(v)
+                        }
+                    )
     return records
+
+
+def _is_record(value):
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("step"), int)
+        and isinstance(value.get("kind"), str)
+    )
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def read_all(folders):
@@ -45,7 +68,7 @@ def read_all(folders):
     runs = {}
     for folder, name in zip(folders, names, strict=True):
         records = read(folder)
-        if not records:
+        if not any(record.keys() - {"step", "kind"} for record in records):
             raise errors.RunError(
                 f"{folder} has no {METRICS} with numbers; expected the --output_dir of "
                 "a run that trained"

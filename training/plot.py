@@ -49,34 +49,35 @@ def curves(runs, names=None):
                 f"no run has {name}; expected some of {', '.join(known)}"
             )
     names = list(names or known)
+    if not names:
+        raise errors.RunError("the runs have no number of the model to draw")
     columns = min(3, len(names), max(1, math.ceil(math.sqrt(len(names)))))
     rows = math.ceil(len(names) / columns)
     drawn = figure.Figure(figsize=(4.2 * columns, 3 * rows + 0.6), layout="constrained")
     panels = drawn.subplots(rows, columns, squeeze=False).reshape(-1)
     for panel in panels[len(names) :]:
         panel.remove()
+    found = {}  # each run once, however many lines it has
     for panel, name in zip(panels, names, strict=False):
         for number, (run, records) in enumerate(runs.items()):
-            _draw(panel, run, records, name, f"C{number % 10}")
-        panel.set_title(name, fontsize=10)
+            found |= _draw(panel, run, records, name, f"C{number % 10}")
+        panel.set_title(name, fontsize=10, parse_math=False)
         panel.set_xlabel("step", fontsize=8)
         panel.tick_params(labelsize=8)
         panel.grid(alpha=0.3)
         panel.margins(x=0.02)
-    # Each run once, however many lines it has.
-    found = {
-        label: line
-        for panel in panels[: len(names)]
-        for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
-    }
-    found = {label: found[label] for label in sorted(found, key=_place(runs))}
-    drawn.legend(
-        found.values(),
-        found.keys(),
+    labels = sorted(found, key=_place(runs))
+    legend = drawn.legend(
+        [found[label] for label in labels],
+        list(map(str, range(len(labels)))),
         loc="outside lower center",
-        ncols=min(4, len(found)),
+        ncols=max(1, min(4, len(labels))),
         fontsize=8,
     )
+    # Put in afterwards, as it is: a name may begin with _, which hides a label, or hold
+    # $, which begins a formula.
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set(text=label, parse_math=False)
     return drawn
 
 
@@ -99,23 +100,20 @@ def _place(runs):
 
 
 def _draw(panel, run, records, name, color):
+    """Draws the lines of a run, and returns {label: line} for the legend."""
+    labelled = {}
     steps, values = history.series(records, name, "train")
     if len(values) >= _MANY and name != "learning_rate":
         panel.plot(steps, values, color=color, alpha=0.3, linewidth=0.8)
         values = _averages(values)
     if values:
-        panel.plot(steps, values, color=color, linewidth=1.6, label=run)
+        [labelled[run]] = panel.plot(steps, values, color=color, linewidth=1.6)
     steps, values = history.series(records, name, "eval")
     if values:
-        panel.plot(
-            steps,
-            values,
-            color=color,
-            linestyle="--",
-            marker="o",
-            markersize=3.5,
-            label=f"{run}, evaluation",
+        [labelled[f"{run}, evaluation"]] = panel.plot(
+            steps, values, color=color, linestyle="--", marker="o", markersize=3.5
         )
+    return labelled
 
 
 def _averages(values):
