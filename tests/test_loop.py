@@ -194,6 +194,15 @@ def test_best_checkpoint_early_stopping_and_averages(tmp_path):
     assert "nothing to train" in said
 
 
+def test_a_wrong_best_metric_loses_no_step(tmp_path):
+    options = ("eval_steps=4", "best_metric='nonsense'", "save_checkpoints_steps=0")
+    code, said = runs.train(tmp_path, *options, num_steps=6)
+    assert code == 1
+    assert "--best_metric=nonsense is not among what the evaluation gives" in said
+    assert "masked_lm_accuracy" in said
+    assert saving.steps(tmp_path) == [4]
+
+
 def test_averages_follow_the_weights_and_are_what_is_used(tmp_path):
     """average += (1 - 0.75) * (weight - average) after each step, by hand."""
     options = ("ema_decay=0.75", "save_checkpoints_steps=1", "keep_checkpoints=9")
