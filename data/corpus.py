@@ -11,6 +11,7 @@ import collections
 import functools
 import hashlib
 import html
+import inspect  # noqa: F401  for `python data/corpus.py`, see data/inspect.py
 import json
 import os
 import re
