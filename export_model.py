@@ -38,8 +38,10 @@ def main(_):
     loaded, _ = saved_model.read(FLAGS.export_dir)
     print(f"{FLAGS.export_dir}: {source.task}, {source.origin}")
     for name, signature in loaded.signatures.items():
-        inputs = ", ".join(signature.structured_input_signature[1])
-        print(f"  {name}: {inputs} -> {', '.join(signature.structured_outputs)}")
+        # Sorted: a SavedModel keeps names in no order.
+        inputs = ", ".join(sorted(signature.structured_input_signature[1]))
+        outputs = ", ".join(sorted(signature.structured_outputs))
+        print(f"  {name}: {inputs} -> {outputs}")
 
 
 if __name__ == "__main__":
