@@ -93,7 +93,9 @@ def write_json(path, value):
 
 def remove_unfinished(folder):
     """Removes what a killed process had not finished writing."""
-    for pattern in ("writing-*", "*.tmp", "*.tmp-*"):
+    # By their own names: somebody's file in the folder may end in .tmp, too.
+    ours = ("writing-*", "*.json.tmp-*", "metrics.jsonl.tmp", "checkpoint.tmp")
+    for pattern in (*ours, "vocab.txt.tmp"):
         for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
             os.remove(path)
 
