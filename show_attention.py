@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from data import encoding, tokenization, utf8
+from data import encoding, utf8
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import pretrained
@@ -51,19 +51,14 @@ def main(_):
         FLAGS.model_dir, "encoder", allow_missing=("bert/pooler",)
     )
     print(report)
-    vocab_file = FLAGS.vocab_file or os.path.join(FLAGS.model_dir, "vocab.txt")
-    if not os.path.isfile(vocab_file):
-        raise data_errors.InputError(
-            f"{vocab_file} is not there; expected the vocabulary as --vocab_file"
-        )
-    vocabulary = tokenization.load_vocab(vocab_file)
-    lower = FLAGS.do_lower_case
-    if lower is None:
-        lower = encoding.find_casing(FLAGS.model_dir, vocabulary)
-    encoder = encoding.Encoder(
-        tokenization.Tokenizer(vocabulary, lower, special_tokens_in_text=True),
+    encoder = encoding.Encoder.from_folder(
+        FLAGS.model_dir,
+        FLAGS.do_lower_case,
         min(FLAGS.max_seq_length, model.config.max_position_embeddings),
+        FLAGS.vocab_file,
+        special_tokens_in_text=True,
     )
+    vocabulary = encoder.tokenizer.tokens
     pair = None if FLAGS.text_b is None else [FLAGS.text_b]
     features = encoder([FLAGS.text], pair)
     tokens = [vocabulary[i] for i in features["input_ids"][0]]

@@ -22,7 +22,7 @@ from absl import flags
 from google.protobuf import text_format
 from tensorboard.plugins import projector
 
-from data import encoding, tokenization, utf8
+from data import encoding, utf8
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import pretrained
@@ -48,23 +48,17 @@ def main(_):
         FLAGS.model_dir, "encoder", allow_missing=("bert/pooler",)
     )
     print(report)
-    vocab_file = FLAGS.vocab_file or os.path.join(FLAGS.model_dir, "vocab.txt")
-    if not os.path.isfile(vocab_file):
-        raise data_errors.InputError(
-            f"{vocab_file} is not there; expected the vocabulary as --vocab_file"
-        )
-    vocabulary = tokenization.load_vocab(vocab_file)
+    encoder = encoding.Encoder.from_folder(
+        FLAGS.model_dir,
+        FLAGS.do_lower_case,
+        min(FLAGS.max_seq_length, model.config.max_position_embeddings),
+        FLAGS.vocab_file,
+    )
+    vocabulary = encoder.tokenizer.tokens
     if FLAGS.text_file is None:
         name = "words"
         vectors, columns = words(model, vocabulary, FLAGS.num_words)
     else:
-        lower = FLAGS.do_lower_case
-        if lower is None:
-            lower = encoding.find_casing(FLAGS.model_dir, vocabulary)
-        encoder = encoding.Encoder(
-            tokenization.Tokenizer(vocabulary, lower),
-            min(FLAGS.max_seq_length, model.config.max_position_embeddings),
-        )
         name, columns = "texts", read(FLAGS.text_file, FLAGS.num_texts)
         vectors = means(model, encoder, columns["text"], FLAGS.batch_size)
     write(FLAGS.output_dir, name, vectors, columns)

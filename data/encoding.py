@@ -34,6 +34,7 @@ class Encoder:
         folder: str | os.PathLike,
         do_lower_case: bool | None = None,
         max_length: int = 512,
+        vocab_file: str | os.PathLike | None = None,
         **options,
     ) -> "Encoder":
         """Opens the vocabulary beside a checkpoint.
@@ -42,14 +43,18 @@ class Encoder:
           folder: the original's, Hugging Face's or a run's; it holds vocab.txt.
           do_lower_case: None to go by what the folder says, see `find_casing`.
           max_length: as above.
+          vocab_file: the vocabulary where it is not the folder's.
           **options: of tokenization.Tokenizer.
 
         Raises:
           InputError: there is no vocabulary, or it is none.
         """
-        path = os.path.join(folder, "vocab.txt")
+        path = vocab_file or os.path.join(folder, "vocab.txt")
         if not os.path.isfile(path):
-            raise errors.InputError(f"{folder} holds no vocab.txt")
+            found = (
+                f"{path} is not there" if vocab_file else f"{folder} holds no vocab.txt"
+            )
+            raise errors.InputError(f"{found}; expected the vocabulary as --vocab_file")
         tokens = tokenization.load_vocab(path)
         if do_lower_case is None:
             do_lower_case = find_casing(folder, tokens)
