@@ -186,3 +186,12 @@ def test_the_vocabulary_is_that_of_the_latest_start(tmp_path):
     run_folder.keep_vocabulary(str(tmp_path / "run"), str(second))
     assert kept.stat().st_mtime_ns == before  # a run that goes on touches nothing
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["vocab.txt"]
+
+
+def test_only_our_own_unfinished_files_are_removed(tmp_path):
+    ours = ("writing-model-5-1.index", "run.json.tmp-7", "checkpoint.tmp")
+    theirs = ("notes.tmp", "draft.tmp-1", "model.ckpt-5.index")
+    for name in ours + theirs:
+        (tmp_path / name).touch()
+    saving.remove_unfinished(str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == set(theirs)
