@@ -133,6 +133,15 @@ def test_profile_of_a_window_and_lines_without_a_terminal(tmp_path):
     assert "\r" not in said  # no progress bar in a file
 
 
+def test_profile_of_steps_that_never_come_is_refused(tmp_path):
+    code, said = runs.train(tmp_path, "profile_steps=(8,10)", num_steps=8)
+    assert code == 1
+    assert (
+        "error: --profile_steps=8,10: expected the first step below the run's 8" in said
+    )
+    assert not saving.steps(tmp_path)
+
+
 def test_initial_checkpoint_gives_weights_and_says_so(tmp_path):
     initial = f"init_checkpoint={str(tiny.INIT)!r}"
     code, said = runs.train(tmp_path, initial, "learning_rate=0.0", num_steps=1)

@@ -122,6 +122,18 @@ def test_what_was_logged_after_the_step_gone_on_from_is_forgotten(tmp_path):
     ]
 
 
+def test_what_is_not_finite_is_null_in_json(tmp_path):
+    reporter = reporting.Reporter(str(tmp_path), num_steps=3)
+    reporter.begin(0)
+    reporter.scalars(1, {"loss": np.float32(np.nan), "lr": 0.5, "norm": float("-inf")})
+    reporter.close()
+    (line,) = (tmp_path / history.METRICS).read_text().splitlines()
+    assert line == (
+        '{"step": 1, "kind": "train", "loss": null, "lr": 0.5, "norm": null}'
+    )
+    assert history.read(tmp_path) == [{"step": 1, "kind": "train", "lr": 0.5}]
+
+
 def test_texts_and_pictures_of_an_evaluation_go_to_tensorboard_alone(tmp_path):
     picture = np.full((2, 3, 3), 7, np.uint8)
     results = {"loss": np.float32(0.5), "gaps": "**a**", "matrix": picture}

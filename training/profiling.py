@@ -2,13 +2,24 @@
 
 import tensorflow as tf
 
+from training import errors
+
 
 class Profiler:
-    """Records the steps from `first` up to `last` of `settings.profile_steps`."""
+    """Records the steps from `first` up to `last` of `settings.profile_steps`.
+
+    Raises:
+      RunError: the run ends before the first of them.
+    """
 
     def __init__(self, settings, chief=True):
         # On every worker: all must cut their calls at the same steps.
         self.stops = settings.profile_steps or ()
+        if self.stops and self.stops[0] >= settings.num_train_steps:
+            raise errors.RunError(
+                f"--profile_steps={','.join(map(str, self.stops))}: expected the first "
+                f"step below the run's {settings.num_train_steps}"
+            )
         self._chief = chief
         self._folder = settings.output_dir
         self._on = False

@@ -107,13 +107,14 @@ class Reporter:
 
         Args:
           step: int.
-          values: {name: number}.
+          values: {name: number}; what is not finite is null in metrics.jsonl.
           kind: "train" or "eval".
         """
         if not self.chief:
             return
         record = {"step": step, "kind": kind}
-        record |= {name: float(value) for name, value in values.items()}
+        for name, value in values.items():  # JSON knows no NaN
+            record[name] = float(value) if np.isfinite(value) else None
         try:
             with self._writer("" if kind == "train" else kind).as_default(step=step):
                 for name, value in values.items():
