@@ -34,14 +34,14 @@ def signatures(source):
     windows, decoding = source.details["windows"], source.details["decoding"]
     threshold = source.details["threshold"]
     texts = features.strings("question"), features.strings("context")
-    serve = features.network(lambda rows: model(rows))
+    serve = features.network(lambda rows: model(rows), source.config)
 
     @tf.function(input_signature=texts, autograph=False)
     def decode(question, context):
         queries = tokenizer.tokenize(question)[:, : windows.max_query_length]
         pieces = tokenizer.pieces(context)
         room = windows.max_seq_length - 3 - queries.row_lengths()
-        tf.debugging.Assert(
+        check = tf.debugging.Assert(
             tf.reduce_all(room > 0),
             [
                 "a question leaves no room for its context; the longest that a row of "
@@ -49,6 +49,7 @@ def signatures(source):
                 windows.max_seq_length - 4,
             ],
         )
+        room = features.after([check], room)
         found = in_graph_windows.spans(
             pieces.ids.row_lengths(), room, windows.doc_stride
         )
@@ -96,7 +97,7 @@ def signatures(source):
         }
 
     return {
-        **features.id_signatures(serve, source.config),
+        **features.id_signatures(serve),
         features.FROM_TEXT: features.signature(from_text, *texts),
         N_BEST: features.signature(n_best, *texts),
     }

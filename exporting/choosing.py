@@ -32,13 +32,13 @@ def signatures(source):
             "choice": tf.argmax(logits, -1, tf.int32),
         }
 
-    serve = features.network(call, axes=2)
+    serve = features.network(call, source.config, axes=2)
 
     def from_ids(**rows):
-        return serve(features.checked(rows, source.config))
+        return serve(rows)
 
     def from_examples(examples):
-        return serve(features.checked(_parse(examples), source.config))
+        return serve(_parse(examples))
 
     def from_text(context, choices):
         shape = tf.shape(choices)
@@ -66,14 +66,16 @@ def signatures(source):
 
 def _parse(examples):
     """Serialized examples -> features int32 [B, C, S]."""
-    partition = [tf.io.RaggedFeature.RowLengths("choice_lengths")]
-    found = tf.io.parse_example(
-        examples,
-        {
-            name: tf.io.RaggedFeature(tf.int64, name, partition)
-            for name in ("input_ids", "segment_ids")
-        },
-    )
-    rows = {name: tf.cast(x.to_tensor(), tf.int32) for name, x in found.items()}
-    real = tf.ones_like(found["input_ids"])
-    return rows | {"input_mask": tf.cast(real.to_tensor(), tf.int32)}
+    found = features.parse_ragged(examples, ["choice_lengths"])
+    lengths = found.pop("choice_lengths")  # [B, C]
+    given = found["input_ids"].row_lengths()
+    right = tf.reduce_all(tf.reduce_sum(lengths, 1) == given)
+    right &= tf.reduce_all(lengths.values >= 0)
+    says = "the choice_lengths of an example do not add up to its number of input_ids"
+    sizes = features.after([tf.debugging.Assert(right, [says])], lengths.values)
+    rows = {}
+    for name, values in found.items():
+        choices = tf.RaggedTensor.from_row_lengths(values.values, sizes, validate=False)
+        choices = lengths.with_values(choices)  # [B, C, S]
+        rows[name] = tf.cast(choices.to_tensor(), tf.int32)
+    return rows

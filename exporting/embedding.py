@@ -41,7 +41,7 @@ def signatures(source):
             served["pooled_output"] = tf.cast(encoded["pooled_output"], tf.float32)
         return served
 
-    serve = features.network(call)
+    serve = features.network(call, source.config)
 
     def from_pair(text_a, text_b):
         rows = tokenize(text_a, text_b)
@@ -59,7 +59,7 @@ def signatures(source):
 
     text_a, text_b = features.strings("text_a"), features.strings("text_b")
     return {
-        **features.id_signatures(serve, source.config),
+        **features.id_signatures(serve),
         features.FROM_TEXT: features.signature(from_text, text_a),
         features.FROM_PAIR: features.signature(from_pair, text_a, text_b),
         VECTORS: features.signature(sentences, text_a),

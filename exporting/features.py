@@ -23,11 +23,12 @@ def strings(name, *shape):
     return tf.TensorSpec([None, *shape], tf.string, name)
 
 
-def network(call, names=FEATURES, axes=1):
+def network(call, config, names=FEATURES, axes=1):
     """A model's part of the signatures, which is then in the file but once.
 
     Args:
       call: dict of int32 [B, S] -> dict of tensors.
+      config: BertConfig, by which the features are checked.
       names: of the features.
       axes: how many there are behind the batch's.
 
@@ -35,28 +36,46 @@ def network(call, names=FEATURES, axes=1):
       tf.function.
     """
     spec = {name: ids(name, *[None] * axes) for name in names}
-    return tf.function(call, input_signature=[spec], autograph=False)
+    return tf.function(
+        lambda rows: call(checked(rows, config)),
+        input_signature=[spec],
+        autograph=False,
+    )
 
 
 def signature(function, *specs):
     """A function of keywords as a signature.
 
     Args:
-      function: named tensors -> dict of tensors.
+      function: named tensors, which then have the same number of rows -> dict of
+        tensors.
       *specs: tf.TensorSpec, whose names are those of the arguments.
     """
+    first = specs[0].name
+
+    def of_equal_rows(**inputs):
+        count = tf.shape(inputs[first])[0]
+        checks = [
+            tf.debugging.Assert(
+                tf.shape(values)[0] == count,
+                [f"{name} and {first} have different numbers of rows"],
+            )
+            for name, values in inputs.items()
+            if name != first
+        ]
+        return function(**after(checks, inputs))
+
     # No Python of ours has to become operations, and to try takes its time.
-    return tf.function(function, autograph=False).get_concrete_function(
+    return tf.function(of_equal_rows, autograph=False).get_concrete_function(
         **{spec.name: spec for spec in specs}
     )
 
 
-def id_signatures(serve, config, more=()):
+def id_signatures(serve, more=()):
     """The signatures of ids and of examples that hold ids.
 
     Args:
       serve: dict of features, int32 [B, S] each -> dict of outputs.
-      config: BertConfig.
       more: names of features besides `FEATURES`, [B, any].
 
     Returns:
@@ -65,10 +84,10 @@ def id_signatures(serve, config, more=()):
 
     # Written by hand, for Keras's own export renames inputs and makes floats of them.
     def from_ids(**features):
-        return serve(checked(features, config))
+        return serve(features)
 
     def from_examples(examples):
-        return serve(checked(parse(examples, more), config))
+        return serve(parse(examples, more))
 
     return {
         FROM_IDS: signature(from_ids, *(ids(n, None) for n in (*FEATURES, *more))),
@@ -77,66 +96,103 @@ def id_signatures(serve, config, more=()):
 
 
 def checked(features, config):
-    """The features, whose use fails with a sentence where the model can't take them."""
+    """The features, whose use fails with a sentence where the model can't take them.
+
+    Without it a lookup beyond a table's end is TensorFlow's own error on a CPU, and
+    silently a vector of zeros on a GPU.
+    """
     input_ids = features["input_ids"]
-    length = tf.shape(input_ids)[-1]
-    positions, size = config.max_position_embeddings, config.vocab_size
+    shape = tf.shape(input_ids)
+    length, positions = shape[-1], config.max_position_embeddings
     says = f"input_ids is longer than the {positions} positions of the model:"
     checks = [tf.debugging.Assert(length <= positions, [says, length])]
-    says = f"input_ids holds a number that is none of the {size} ids, 0 to {size - 1}"
-    known = tf.reduce_all((input_ids >= 0) & (input_ids < size))
-    checks.append(tf.debugging.Assert(known, [says]))
+    says = "input_ids has rows that hold no number"
+    checks.append(
+        tf.debugging.Assert((shape[0] == 0) | (tf.size(input_ids) > 0), [says])
+    )
     for name in FEATURES[1:]:
         says = f"{name} and input_ids have different shapes"
-        same = tf.reduce_all(tf.shape(features[name]) == tf.shape(input_ids))
+        same = tf.reduce_all(tf.shape(features[name]) == shape)
         checks.append(tf.debugging.Assert(same, [says]))
-    # Before the model has its say.
+    limits = {
+        "input_ids": config.vocab_size,
+        "input_mask": 2,
+        "segment_ids": config.type_vocab_size,
+        "masked_lm_positions": length,
+    }
+    for name, values in features.items():
+        checks.append(_within(name, values, limits[name]))
+    features = after(checks, features)
+    # A batch of no rows may have no columns either, which the model has to have.
+    behind = tf.maximum(1 - shape, 0) * [0, *[1] * (input_ids.shape.rank - 1)]
+    behind = tf.stack([tf.zeros_like(behind), behind], 1)
+    return features | {name: tf.pad(features[name], behind) for name in FEATURES}
+
+
+def _within(name, values, limit):
+    """Checks that int32 values are from 0 up to, but not including, a limit."""
+    least, most = tf.reduce_min(values), tf.reduce_max(values)
+    found = tf.where(least < 0, least, most)
+    return tf.debugging.Assert(
+        (least >= 0) & (most < limit),
+        [f"{name} holds", found, "where the numbers go from 0 to", limit - 1],
+    )
+
+
+def after(checks, values):
+    """The values, which nothing can use before the checks have passed.
+
+    Else what is made of them might fail first, in TensorFlow's own words: it keeps no
+    order between a check and what stands below it.
+
+    Args:
+      checks: list of operations.
+      values: tensor, or a structure of them.
+    """
     with tf.control_dependencies(checks):
-        return {name: tf.identity(values) for name, values in features.items()}
+        return tf.nest.map_structure(tf.identity, values)
 
 
 def parse(examples, more=()):
     """Reads serialized `tf.train.Example`s with the features of the id signature.
 
     Args:
-      examples: string [B]; int64 features of any length. `input_ids` is needed; without
-        `input_mask` no token is padding, without `segment_ids` all are of segment 0.
+      examples: as for `parse_ragged`.
       more: names of features besides.
 
     Returns:
-      dict of int32 [B, S], padded to the longest.
+      dict of int32 [B, S], padded to the longest; what is in `more` [B, any].
     """
-    names = (*FEATURES, *more)
-    found = tf.io.parse_example(
-        examples, {name: tf.io.RaggedFeature(tf.int64) for name in names}
-    )
-    tokens = found["input_ids"]
-    shape = tf.stack([tokens.nrows(), tf.reduce_max(tokens.row_lengths())])
-    features = {}
-    for name in names:
-        values = found[name]
-        if name in FEATURES[1:]:
-            default = tokens.with_values(
-                tf.fill(
-                    tf.shape(tokens.values), tf.constant(name == "input_mask", "bool")
-                )
-            )
-            left_out = values.row_lengths() == 0
-            tf.debugging.Assert(
-                tf.reduce_all(
-                    left_out | (values.row_lengths() == tokens.row_lengths())
-                ),
-                [f"an example has another number of {name} than of input_ids"],
-            )
-            values = tf.where(
-                left_out[:, tf.newaxis],
-                tf.cast(default.to_tensor(), tf.int64),
-                values.to_tensor(shape=shape),
-            )
-        else:
-            values = values.to_tensor()
-        features[name] = tf.cast(values, tf.int32)
-    return features
+    found = parse_ragged(examples, more)
+    return {name: tf.cast(x.to_tensor(), tf.int32) for name, x in found.items()}
+
+
+def parse_ragged(examples, more=()):
+    """Reads serialized `tf.train.Example`s whose features are of any length.
+
+    Args:
+      examples: string [B]; int64 features. `input_ids` is needed; without `input_mask`
+        no token is padding, without `segment_ids` all are of segment 0.
+      more: names of features besides.
+
+    Returns:
+      dict of ragged int64 [B, None].
+    """
+    kind = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+    found = tf.io.parse_example(examples, dict.fromkeys((*FEATURES, *more), kind))
+    lengths = found["input_ids"].row_lengths()
+    some = tf.reduce_all(lengths > 0)
+    checks = [tf.debugging.Assert(some, ["an example has no input_ids"])]
+    for name, default in zip(FEATURES[1:], (1, 0), strict=True):
+        own = found[name].row_lengths()
+        right = tf.reduce_all((own == 0) | (own == lengths))
+        says = f"an example has another number of {name} than of input_ids"
+        checks.append(tf.debugging.Assert(right, [says]))
+        missing = tf.where(own == 0, lengths, 0)
+        values = tf.fill([tf.reduce_sum(missing)], tf.constant(default, tf.int64))
+        filled = tf.RaggedTensor.from_row_lengths(values, missing, validate=False)
+        found[name] = tf.concat([found[name], filled], 1)
+    return after(checks, found)
 
 
 def in_chunks(run, features, outputs):

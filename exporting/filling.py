@@ -12,9 +12,10 @@ def signatures(source):
 
     "serving_default" and "examples" take ids and `masked_lm_positions`, int32 [B, P],
     as in records for pre-training, and return `masked_lm_logits`, float32 [B, P, V],
-    and `next_sentence_logits`, [B, 2], where the model has that head. "text" takes
-    `text`, string [B], in which [MASK] and the other special tokens stand for
-    themselves, and returns, the best first, `tokens`, string [B, P, K], and
+    and `next_sentence_logits`, [B, 2], where the model has that head.
+
+    "text" takes `text`, string [B], in which [MASK] and the other special tokens stand
+    for themselves, and returns, the best first, `tokens`, string [B, P, K], and
     `probabilities`, float32 [B, P, K]; and `starts`, int32 [B, P], where in the text
     each [MASK] begins, in code points. Behind the last are "", 0 and -1.
 
@@ -29,7 +30,7 @@ def signatures(source):
     tokens = tf.constant(source.tokens)
     top_k = min(source.details["top_k"], len(source.tokens))
     names = (*features.FEATURES, _POSITIONS)
-    serve = features.network(lambda rows: model(rows), names)
+    serve = features.network(lambda rows: model(rows), source.config, names)
 
     def from_text(text):
         pieces = tokenizer.pieces(text)
@@ -42,10 +43,11 @@ def signatures(source):
             - tf.gather(pieces.ids.row_starts(), pieces.ids.value_rowids())
         )
         places = tf.ragged.boolean_mask(places, is_mask)
-        tf.debugging.Assert(
+        check = tf.debugging.Assert(
             tf.reduce_all(places.values < room),
             [f"[MASK] stands behind the {room} pieces of text that a row takes"],
         )
+        places = features.after([check], places)
         positions = tf.cast((places + 1).to_tensor(), tf.int32)
         logits = serve(rows | {_POSITIONS: positions})["masked_lm_logits"]
         # A table may have rows that are no token's.
@@ -60,6 +62,6 @@ def signatures(source):
         }
 
     return {
-        **features.id_signatures(serve, source.config, [_POSITIONS]),
+        **features.id_signatures(serve, [_POSITIONS]),
         features.FROM_TEXT: features.signature(from_text, features.strings("text")),
     }

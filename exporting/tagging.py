@@ -37,10 +37,10 @@ def signatures(source):
     split = in_graph_tags.WordSplitter(tokenizer)
     by_vectors = source.encoder is not None
     if by_vectors:
-        encode = features.network(lambda rows: source.encoder(rows))
+        encode = features.network(lambda rows: source.encoder(rows), source.config)
         name, axes = "vectors", 4 if model.combination == "weighted_sum" else 3
     else:
-        encode = features.network(lambda rows: model(rows))
+        encode = features.network(lambda rows: model(rows), source.config)
         name, axes = "logits", 3
 
     def of_words(rows):
@@ -114,5 +114,5 @@ def signatures(source):
         FROM_WORDS: features.signature(from_words, features.strings("words", None)),
     }
     if not by_vectors:
-        served |= features.id_signatures(encode, source.config)
+        served |= features.id_signatures(encode)
     return served
