@@ -19,6 +19,11 @@ def signatures(source):
     `probabilities`, float32 [B, P, K]; and `starts`, int32 [B, P], where in the text
     each [MASK] begins, in code points. Behind the last are "", 0 and -1.
 
+    "text_pair", where there is a head for next sentences, takes `text_a` and `text_b`,
+    string [B], and returns `next_sentence_logits`, float32 [B, 2], of "follows" and
+    "is from elsewhere", and `next_sentence_probability`, float32 [B], that `text_b`
+    follows `text_a`.
+
     Args:
       source: `sources.Source`; its details hold `top_k`.
 
@@ -61,7 +66,22 @@ def signatures(source):
             "starts": starts.to_tensor(-1),
         }
 
-    return {
+    def from_pair(text_a, text_b):
+        first, second = tokenizer.tokenize(text_a), tokenizer.tokenize(text_b)
+        # As in the records, where a second sentence is never missing.
+        rows = tokenizer.rows(first, second, always_pair=True)
+        nowhere = tf.zeros([tf.size(text_a), 0], tf.int32)
+        logits = serve(rows | {_POSITIONS: nowhere})["next_sentence_logits"]
+        return {
+            "next_sentence_logits": logits,
+            "next_sentence_probability": tf.nn.softmax(logits)[:, 0],
+        }
+
+    served = {
         **features.id_signatures(serve, [_POSITIONS]),
         features.FROM_TEXT: features.signature(from_text, features.strings("text")),
     }
+    if model.next_sentence:
+        texts = features.strings("text_a"), features.strings("text_b")
+        served[features.FROM_PAIR] = features.signature(from_pair, *texts)
+    return served

@@ -14,7 +14,15 @@ from data import (
     squad_windows,
     tokenization,
 )
-from modeling import bert, checkpoint, heads, model_folder, pretrained, tagging
+from modeling import (
+    bert,
+    checkpoint,
+    heads,
+    model_folder,
+    pretrained,
+    readers,
+    tagging,
+)
 from modeling import config as config_lib
 from training import errors, loop, run_folder, saving
 
@@ -282,8 +290,11 @@ def _open_model(folder, options):
     if task in (None, "pretraining"):
         task = "masked_lm"
     allowed = ["bert/pooler"] if task in ("encoder", "masked_lm") else []
+    kind = task
+    if task == "masked_lm" and _has_next_sentence(folder):
+        kind = "pretraining"
     model, report = pretrained.open_model(
-        folder, task, allow_missing=allowed, dtype=options.dtype
+        folder, kind, allow_missing=allowed, dtype=options.dtype
     )
     lacks = [*report.missing, *report.differs]
     has_pooler = not any(name.startswith("bert/pooler") for name in lacks)
@@ -330,3 +341,11 @@ def _open_model(folder, options):
         "max_seq_length": longest,
         "details": details,
     }
+
+
+def _has_next_sentence(folder):
+    """Whether a model can say if a sentence follows: that takes a head and a pooler."""
+    names = readers.read(folder).shapes
+    return {"cls/seq_relationship/output_weights", "bert/pooler/dense/kernel"} <= set(
+        names
+    )
