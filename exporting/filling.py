@@ -12,7 +12,8 @@ def signatures(source):
 
     "serving_default" and "examples" take ids and `masked_lm_positions`, int32 [B, P],
     as in records for pre-training, and return `masked_lm_logits`, float32 [B, P, V],
-    and `next_sentence_logits`, [B, 2], where the model has that head.
+    and `next_sentence_logits`, [B, 2], where the model has that head. A model that
+    reads from left to right scores at a position what follows it.
 
     "text" takes `text`, string [B], in which [MASK] and the other special tokens stand
     for themselves, and returns, the best first, `tokens`, string [B, P, K], and
@@ -53,7 +54,10 @@ def signatures(source):
             [f"[MASK] stands behind the {room} pieces of text that a row takes"],
         )
         places = features.after([check], places)
-        positions = tf.cast((places + 1).to_tensor(), tf.int32)
+        # [CLS] stands before the text. From left to right a token is scored at the
+        # place before its own.
+        shift = 0 if source.config.left_to_right else 1
+        positions = tf.cast((places + shift).to_tensor(), tf.int32)
         logits = serve(rows | {_POSITIONS: positions})["masked_lm_logits"]
         # A table may have rows that are no token's.
         probabilities = tf.nn.softmax(logits[..., : len(source.tokens)])
