@@ -16,7 +16,18 @@ EXPORTS = {
     "masked_lm": ("masked_lm", {"top_k": 3}),
     "encoder": ("classifier", {"task": "encoder"}),
     "bfloat16": ("masked_lm", {"dtype": "bfloat16"}),
+    "multi_label": ("multi_label", {}),
+    "regression": ("regression", {}),
+    "ner": ("ner", {}),
+    "left_to_right": ("left_to_right", {"top_k": 3}),
+    "original": ("original", {"max_seq_length": 20}),
+    "hugging_face": ("hugging_face", {"max_seq_length": 20}),
 }
+CLASSIFIERS = ("classifier", "multi_label", "regression", "hugging_face")
+TAGGERS = ("crf", "vectors", "ner")
+MASKED_LMS = ("masked_lm", "bfloat16", "left_to_right", "original")
+# Those that are asked about examples, too: one of each kind of signature.
+WITH_EXAMPLES = ("classifier", "squad", "crf", "choice", "masked_lm", "encoder")
 TEXTS = [
     ("the quick brown fox jumps over the lazy dog.", ""),
     ("\ufeffhel\u0007lo\u0000 wor\ufffdld\r\n", "the dog"),
@@ -67,7 +78,10 @@ for folder, name, arguments in json.load(sys.stdin):
     if name == "examples":
         arguments = {"examples": list(map(example, arguments["examples"]))}
     specs = signature.structured_input_signature[1]
-    arguments = {k: tf.constant(v, specs[k].dtype) for k, v in arguments.items()}
+    arguments = {
+        k: tf.constant(v, specs[k].dtype, None if v else [0] * specs[k].shape.rank)
+        for k, v in arguments.items()
+    }
     try:
         found = {k: v.numpy() for k, v in signature(**arguments).items()}
         found = {
@@ -77,7 +91,7 @@ for folder, name, arguments in json.load(sys.stdin):
         } | {k + " shape": v.shape for k, v in found.items()}
         answers.append(found)
     except tf.errors.InvalidArgumentError as error:
-        answers.append(str(error))
+        answers.append(error.message)
 print(json.dumps(answers))
 """
 
@@ -103,12 +117,164 @@ MASK_IDS = IDS | {"masked_lm_positions": np.array([[1, 2], [2, 0], [1, 1]], np.i
 
 def ids_of(export):
     """The ids that an export is asked about."""
-    return {"choice": CHOICE_IDS, "masked_lm": MASK_IDS, "bfloat16": MASK_IDS}.get(
-        export, IDS
-    )
+    if export == "choice":
+        return CHOICE_IDS
+    return MASK_IDS if export in MASKED_LMS else IDS
 
 
-def as_examples(rows):
+def changed(rows, name, value):
+    """The rows with one number changed."""
+    values = rows[name].copy()
+    values.ravel()[1] = value
+    return rows | {name: values}
+
+
+# {what is wrong: (export, signature, inputs, what is said)}.
+_LONE = {"input_ids": [2, 3]}
+REFUSED = {
+    "too long": (
+        "classifier",
+        "serving_default",
+        id_rows(33),
+        "longer than the 32 positions of the model: 33",
+    ),
+    "no such id": (
+        "classifier",
+        "serving_default",
+        changed(IDS, "input_ids", 50),
+        "input_ids holds 50 where the numbers go from 0 to 49",
+    ),
+    "negative id": (
+        "encoder",
+        "serving_default",
+        changed(IDS, "input_ids", -1),
+        "input_ids holds -1 where",
+    ),
+    "no such segment": (
+        "squad",
+        "serving_default",
+        changed(IDS, "segment_ids", 2),
+        "segment_ids holds 2 where the numbers go from 0 to 1",
+    ),
+    "negative segment": (
+        "crf",
+        "serving_default",
+        changed(IDS, "segment_ids", -2),
+        "segment_ids holds -2 where",
+    ),
+    "segment of a choice": (
+        "choice",
+        "serving_default",
+        changed(CHOICE_IDS, "segment_ids", 7),
+        "segment_ids holds 7 where the numbers go from 0 to 1",
+    ),
+    "odd mask": (
+        "encoder",
+        "serving_default",
+        changed(IDS, "input_mask", 2),
+        "input_mask holds 2 where the numbers go from 0 to 1",
+    ),
+    "position behind the row": (
+        "masked_lm",
+        "serving_default",
+        changed(MASK_IDS, "masked_lm_positions", 10),
+        "masked_lm_positions holds 10 where the numbers go from 0 to 9",
+    ),
+    "negative position": (
+        "original",
+        "serving_default",
+        changed(MASK_IDS, "masked_lm_positions", -1),
+        "masked_lm_positions holds -1 where",
+    ),
+    "position of an example": (
+        "masked_lm",
+        "examples",
+        {"examples": [_LONE | {"masked_lm_positions": [2]}]},
+        "masked_lm_positions holds 2 where the numbers go from 0 to 1",
+    ),
+    "segment of an example": (
+        "choice",
+        "examples",
+        {"examples": [_LONE | {"segment_ids": [0, 2], "choice_lengths": [2]}]},
+        "segment_ids holds 2 where",
+    ),
+    "other shape": (
+        "classifier",
+        "serving_default",
+        IDS | {"input_mask": IDS["input_mask"][:, :1]},
+        "input_mask and input_ids have different shapes",
+    ),
+    "rows of nothing": (
+        "classifier",
+        "serving_default",
+        {name: values[:, :0] for name, values in IDS.items()},
+        "input_ids has rows that hold no number",
+    ),
+    "positions for other rows": (
+        "masked_lm",
+        "serving_default",
+        MASK_IDS | {"masked_lm_positions": MASK_IDS["masked_lm_positions"][:2]},
+        "masked_lm_positions and input_ids have different numbers of rows",
+    ),
+    "pairs apart": (
+        "classifier",
+        "text_pair",
+        {"text_a": ["a", "b"], "text_b": ["c"]},
+        "text_b and text_a have different numbers of rows",
+    ),
+    "questions apart": (
+        "squad",
+        "n_best",
+        {"question": ["a", "b"], "context": ["c"]},
+        "context and question have different numbers of rows",
+    ),
+    "choices apart": (
+        "choice",
+        "text",
+        {"context": ["a", "b"], "choices": [["c", "a"]]},
+        "choices and context have different numbers of rows",
+    ),
+    "uneven": (
+        "classifier",
+        "examples",
+        {"examples": [_LONE | {"segment_ids": [0]}]},
+        "another number of segment_ids than of input_ids",
+    ),
+    "no ids": (
+        "classifier",
+        "examples",
+        {"examples": [_LONE, {"input_mask": [1]}]},
+        "an example has no input_ids",
+    ),
+    "choices of another length": (
+        "choice",
+        "examples",
+        {"examples": [_LONE | {"choice_lengths": [2, 1]}]},
+        "choice_lengths of an example do not add up to its number of input_ids",
+    ),
+    "mask too far": (
+        "masked_lm",
+        "text",
+        {"text": ["a " * 18 + "[MASK]"]},
+        "behind the 18 pieces of text that a row takes",
+    ),
+}
+
+# (export, signature, its inputs), asked about a batch that is empty.
+NO_ROWS = (
+    ("classifier", "text", "text_a"),
+    ("classifier", "examples", "examples"),
+    ("squad", "text", "question", "context"),
+    ("choice", "text", "context", "choices"),
+    ("choice", "examples", "examples"),
+    ("crf", "text", "text"),
+    ("crf", "serving_default", "input_ids", "input_mask", "segment_ids"),
+    ("masked_lm", "text", "text"),
+    ("encoder", "sentences", "text_a"),
+)
+
+
+def as_examples(rows, without=()):
     """The rows without padding, one dict each."""
     result = []
     for i, mask in enumerate(rows["input_mask"]):
@@ -121,41 +287,34 @@ def as_examples(rows):
         result.append({name: values.tolist() for name, values in row.items()})
     # No token is padding where nothing says so.
     del result[0]["input_mask"]
-    return result
+    return [{k: v for k, v in row.items() if k not in without} for row in result]
 
 
 def calls():
     """{what is asked: (export, signature, inputs)}."""
     text_a, text_b = zip(*TEXTS, strict=True)
     found = {
-        "text": ("classifier", "text", {"text_a": text_a}),
-        "text_pair": ("classifier", "text_pair", {"text_a": text_a, "text_b": text_b}),
-        "too long": ("classifier", "serving_default", id_rows(33)),
-        "no such id": (
-            "classifier",
-            "serving_default",
-            IDS | {"input_ids": IDS["input_ids"] + 45},
-        ),
-        "other shape": (
-            "classifier",
-            "serving_default",
-            IDS | {"input_mask": IDS["input_mask"][:, :1]},
-        ),
-        "uneven": ("classifier", "examples", {"examples": [
-            {"input_ids": [2, 3], "segment_ids": [0]}
-        ]}),
+        "classifier text": ("classifier", "text", {"text_a": text_a}),
+        "masked_lm text": ("masked_lm", "text", {"text": MASKED}),
+        "left_to_right text": ("left_to_right", "text", {"text": MASKED}),
         "vectors of texts": ("encoder", "text_pair", {"text_a": text_a,
                                                       "text_b": text_b}),
         "sentences": ("encoder", "sentences", {"text_a": text_a}),
-        "masked": ("masked_lm", "text", {"text": MASKED}),
-        "mask too far": ("masked_lm", "text", {"text": ["a " * 18 + "[MASK]"]}),
+        "choices of one segment": (
+            "choice",
+            "examples",
+            {"examples": as_examples(CHOICE_IDS, without=["segment_ids"])},
+        ),
     }  # fmt: skip
+    for name in (*CLASSIFIERS, "original"):
+        pair = {"text_a": text_a, "text_b": text_b}
+        found[f"{name} text_pair"] = (name, "text_pair", pair)
     for name in ("text", "n_best"):
         inputs = {"question": QUESTIONS, "context": CONTEXTS}
         found[f"squad {name}"] = ("squad", name, inputs)
     context, choices = zip(*CHOICES, strict=True)
     found["choices"] = ("choice", "text", {"context": context, "choices": choices})
-    for name in ("crf", "vectors"):
+    for name in TAGGERS:
         found[f"{name} text"] = (name, "text", {"text": TAGGED})
         words = [text.split() for text in TAGGED]
         most = max(map(len, words)) + 2
@@ -165,8 +324,15 @@ def calls():
         rows = ids_of(name)
         if name != "vectors":
             found[f"{name} ids"] = (name, "serving_default", rows)
+        if name in WITH_EXAMPLES:
             found[f"{name} examples"] = (name, "examples", {"examples": rows})
-    return found
+    for name, signature, *inputs in NO_ROWS:
+        found[f"{name} {signature} of no rows"] = (
+            name,
+            signature,
+            {key: [] for key in inputs},
+        )
+    return found | {name: call for name, (*call, _) in REFUSED.items()}
 
 
 def ask(folder):

@@ -1,17 +1,25 @@
-"""Folders of runs that were never run: random weights under what a script writes."""
+"""Folders of runs that were never run, and of models: random weights in all."""
 
 import dataclasses
 import shutil
 
 import numpy as np
 
-from modeling import bert, checkpoint, heads, tagging
+from modeling import (
+    bert,
+    checkpoint,
+    heads,
+    hugging_face_folder,
+    readers,
+    tagging,
+)
 from tests import toy
 from training import saving
 
 CONFIG = dataclasses.replace(
     toy.CONFIG, hidden_size=8, intermediate_size=16, max_position_embeddings=32
 )
+LEFT_TO_RIGHT = dataclasses.replace(CONFIG, left_to_right=True)
 CLASSES = ["bird", "dog", "fox"]
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 _FLAGS = {"max_seq_length": 20, "do_lower_case": True, "doc_stride": 4}
@@ -81,20 +89,37 @@ RUNS = {
         {},
         lambda: heads.PretrainingModel(CONFIG),
     ),
+    "left_to_right": (
+        "run_pretraining",
+        {"no_next_sentence": True},
+        {},
+        lambda: heads.PretrainingModel(LEFT_TO_RIGHT, next_sentence=False),
+    ),
+}
+# Models that are no run's: {name: (key of modeling.tasks.TASKS, the model)}.
+FOLDERS = {
+    "original": ("pretraining", lambda: heads.PretrainingModel(CONFIG)),
+    "hugging_face_pretraining": (
+        "pretraining",
+        lambda: heads.PretrainingModel(CONFIG),
+    ),
+    "hugging_face": ("classifier", lambda: heads.ClassifierModel(CONFIG, 3)),
 }
 
 
 def make(folder, vocab_file, name):
-    """Makes the folder of a run.
+    """Makes the folder of a run or a model.
 
     Args:
       folder: pathlib.Path, where; made by this.
       vocab_file: path.
-      name: key of `RUNS`.
+      name: key of `RUNS` or `FOLDERS`.
 
     Returns:
       The model whose weights are in it.
     """
+    if name in FOLDERS:
+        return _make_model(folder, vocab_file, name)
     script, flags, more, make_model = RUNS[name]
     folder.mkdir()
     flags = _FLAGS | flags
@@ -105,8 +130,27 @@ def make(folder, vocab_file, name):
         checkpoint.save(flags["init_checkpoint"], checkpoint.weights(encoder))
     model = randomize(make_model())
     checkpoint.save(saving.prefix(folder, 7), checkpoint.weights(model))
-    run = {"script": script, "flags": flags, "bert_config": CONFIG.to_dict(), **more}
-    saving.write_json(str(folder / "run.json"), run)
+    run = {"script": script, "flags": flags, "bert_config": model.config.to_dict()}
+    saving.write_json(str(folder / "run.json"), run | more)
+    shutil.copyfile(vocab_file, folder / "vocab.txt")
+    return model
+
+
+def _make_model(folder, vocab_file, name):
+    """Makes the original's folder, or Hugging Face's."""
+    task, make_model = FOLDERS[name]
+    folder.mkdir()
+    model = randomize(make_model())
+    prefix = folder / "bert_model.ckpt"
+    checkpoint.save(prefix, checkpoint.weights(model))
+    if name == "original":
+        CONFIG.to_file(str(folder / "bert_config.json"))
+    else:
+        labels = CLASSES if task == "classifier" else None
+        original = readers.read(prefix)
+        hugging_face_folder.write(str(folder), original, CONFIG, task, labels)
+        for path in folder.glob("bert_model.ckpt*"):
+            path.unlink()
     shutil.copyfile(vocab_file, folder / "vocab.txt")
     return model
 
