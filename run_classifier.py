@@ -120,9 +120,7 @@ class Job:
     def stream(self, columns, batch_size, **kwargs):
         buckets, groups = batching.padding(
             self.args.max_seq_length,
-            by_length=self.args.length_buckets,
-            coarse=self.settings.xla,
-            static=distribution.is_tpu(self.strategy),
+            **fine_tuning.padding(self.args, self.settings, self.strategy),
         )
         return batching.ExampleStream(
             columns, batch_size, buckets, groups=groups, **kwargs
@@ -130,8 +128,7 @@ class Job:
 
     def logits(self, model, data, batch_size):
         """Of all rows, in the file's order: float32 [N, n]."""
-        replicas = self.strategy.num_replicas_in_sync
-        batch_size = -(-batch_size // replicas) * replicas
+        batch_size = distribution.rounded_up(batch_size, self.strategy)
         stream = self.stream(data.columns, batch_size)
         batches = loop.predict(model, stream, self.strategy, self.settings.xla)
         return batching.unsort(batches, stream.num_rows)["logits"]

@@ -94,9 +94,7 @@ class Job:
         """Batches of a file's questions."""
         buckets, groups = batching.padding(
             self.args.max_seq_length,
-            by_length=self.args.length_buckets,
-            coarse=self.settings.xla,
-            static=distribution.is_tpu(self.strategy),
+            **fine_tuning.padding(self.args, self.settings, self.strategy),
         )
         return batching.ExampleStream(
             data.columns,
@@ -110,8 +108,7 @@ class Job:
 
     def logits(self, model, data, batch_size):
         """The score of each choice, in the file's order: float32 [N, C]."""
-        replicas = self.strategy.num_replicas_in_sync
-        batch_size = -(-batch_size // replicas) * replicas
+        batch_size = distribution.rounded_up(batch_size, self.strategy)
         stream = self.stream(data, batch_size)
         batches = loop.predict(model, stream, self.strategy, self.settings.xla)
         return batching.unsort(batches, stream.num_rows)["logits"]

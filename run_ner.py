@@ -154,17 +154,14 @@ class Job:
 
     def stream(self, data, batch_size, **kwargs):
         """Batches of a file's rows; in evaluation as many rows as the replicas need."""
-        replicas = self.strategy.num_replicas_in_sync
         if not kwargs:
-            batch_size = -(-batch_size // replicas) * replicas
+            batch_size = distribution.rounded_up(batch_size, self.strategy)
         columns = ner.columns(data.rows, data.labels)
         if data.vectors is not None:
             columns["input_ids"] = _word_numbers(data.rows)
         buckets, groups = batching.padding(
             max(self.args.max_seq_length, columns["input_ids"].lengths.max()),
-            by_length=self.args.length_buckets,
-            coarse=self.settings.xla,
-            static=distribution.is_tpu(self.strategy),
+            **fine_tuning.padding(self.args, self.settings, self.strategy),
         )
         stream = batching.ExampleStream(
             columns,

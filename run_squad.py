@@ -139,14 +139,11 @@ class Job:
 
     def stream(self, data, batch_size, **kwargs):
         """Batches of windows; in evaluation as many rows as the replicas need."""
-        replicas = self.strategy.num_replicas_in_sync
         if not kwargs:
-            batch_size = -(-batch_size // replicas) * replicas
+            batch_size = distribution.rounded_up(batch_size, self.strategy)
         buckets, groups = batching.padding(
             self.args.max_seq_length,
-            by_length=self.args.length_buckets,
-            coarse=self.settings.xla,
-            static=distribution.is_tpu(self.strategy),
+            **fine_tuning.padding(self.args, self.settings, self.strategy),
         )
         return batching.ExampleStream(
             data.windows.columns,

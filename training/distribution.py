@@ -152,6 +152,12 @@ def check_batch(flag, batch_size, strategy, accumulation=1):
         )
 
 
+def rounded_up(batch_size, strategy):
+    """Returns the next batch size that divides by the replicas, for evaluation."""
+    replicas = strategy.num_replicas_in_sync
+    return -(-batch_size // replicas) * replicas
+
+
 def distribute(stream, first_step, strategy):
     """Deals a stream's global batches out to the replicas.
 

@@ -126,6 +126,21 @@ def read_config(parsed, num_tokens):
     return config
 
 
+def padding(parsed, settings, strategy):
+    """Returns the options of `data.batching.padding`, by name.
+
+    Args:
+      parsed: absl's FLAGS with `define_flags`.
+      settings: `settings.Settings`.
+      strategy: tf.distribute strategy.
+    """
+    return {
+        "by_length": parsed.length_buckets,
+        "coarse": settings.xla,
+        "static": distribution.is_tpu(strategy),
+    }
+
+
 def check_trained(script, parsed, trial, config, same=()):
     """Raises RunError where a finished run would be used as another than it is.
 
