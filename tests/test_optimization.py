@@ -97,6 +97,34 @@ def test_adam_by_hand():
     }
 
 
+def test_adam_with_corrected_moments_by_hand():
+    """The moments are the gradient's own from the first step: it moves by the rate."""
+    kernel = variable("dense/kernel", 1.0)
+    optimizer = optimization.AdamWeightDecay(0.1, bias_correction=True)
+    optimizer.build([kernel])
+    # 0.5 / (0.5 + 1e-6), and the decay of 0.01.
+    for step, expected in enumerate((0.8990002, 0.7981014)):
+        optimizer.update_step(tf.constant(0.5), kernel, tf.constant(0.1), step=step)
+        assert float(kernel) == pytest.approx(expected, abs=1e-6)
+    again = optimization.AdamWeightDecay.from_config(optimizer.get_config())
+    assert again.bias_correction
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "made"),
+    [
+        ("adamw", None, False),
+        ("adamw", True, True),
+        ("lamb", None, True),
+        ("lamb", False, False),
+    ],
+)
+def test_bias_correction_is_the_optimizers_own_unless_said(kind, given, made):
+    wanted = settings.Settings(10, optimizer=kind, bias_correction=given)
+    weight = variable("dense/kernel", 1.0)
+    assert optimization.make(wanted, lambda _: 0.1, [weight], 1).bias_correction is made
+
+
 def test_gradient_scale_is_the_same_as_a_scaled_gradient():
     gradient = tf.constant([3.0, -4.0])
     a, b = variable("a/kernel", [1.0, 2.0]), variable("b/kernel", [1.0, 2.0])

@@ -81,6 +81,12 @@ def define_optimization(learning_rate=5e-5):
         lower_bound=0.0,
     )
     flags.DEFINE_enum("optimizer", "adamw", ["adamw", "lamb"], "The optimizer.")
+    flags.DEFINE_bool(
+        "bias_correction",
+        None,
+        "Correct the optimizer's moments for their start at 0; by default not for "
+        "adamw, as in the original, but for lamb.",
+    )
     flags.DEFINE_float("weight_decay", 0.01, "Decoupled weight decay.", lower_bound=0.0)
     flags.DEFINE_float(
         "max_grad_norm",
@@ -296,12 +302,12 @@ def make_settings(parsed, strategy, num_train_steps, num_warmup_steps, best_metr
     same = {
         name: getattr(parsed, name)
         for name in (
-            "learning_rate schedule smooth_warmup train_seconds optimizer weight_decay "
-            "max_grad_norm clip_before_allreduce gradient_accumulation_steps "
-            "layerwise_decay frozen_layers frozen_variables ema_decay seed dtype "
-            "recompute output_dir init_checkpoint save_checkpoints_steps "
-            "iterations_per_loop keep_checkpoints log_steps eval_steps "
-            "early_stopping"
+            "learning_rate schedule smooth_warmup train_seconds optimizer "
+            "weight_decay bias_correction max_grad_norm clip_before_allreduce "
+            "gradient_accumulation_steps layerwise_decay frozen_layers "
+            "frozen_variables ema_decay seed dtype recompute output_dir "
+            "init_checkpoint save_checkpoints_steps iterations_per_loop "
+            "keep_checkpoints log_steps eval_steps early_stopping"
         ).split()
     }
     return settings.Settings(

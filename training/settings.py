@@ -19,6 +19,7 @@ class Settings:
     smooth_warmup: bool = False
     train_seconds: float = 0.0  # stop, and run the schedule, by time; 0: by steps
     optimizer: str = "adamw"
+    bias_correction: bool | None = None  # None: the optimizer's own way
     weight_decay: float = 0.01
     max_grad_norm: float = 1.0  # 0: no clipping
     clip_before_allreduce: bool = False
