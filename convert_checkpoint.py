@@ -25,6 +25,7 @@ from modeling import (
     named_arrays,
     surgery,
     tasks,
+    whole_files,
 )
 from modeling import config as config_lib
 from training import saving
@@ -112,12 +113,16 @@ def main(_):
 
 def convert(options):
     """Reads, changes and writes what the options say; prints what was read."""
+    _check_output(options)
     described = model_folder.describe(options.input)
     model = _changed(options, _opened(options, described))
-    names = model.weights.shapes
-    task = options.task or described.task or tasks.of_names(names)
-    rows = names["output_weights"][0] if "output_weights" in names else None
+    task = options.task or described.task or tasks.of_names(model.weights.shapes)
+    rows = _rows(model.weights)
     model, report = _of_task(model, task, rows)
+    not_finite = set()
+    model = dataclasses.replace(model, weights=model.weights.watched(not_finite))
+    _write(options, model, task, described.labels)
+    report = dataclasses.replace(report, not_finite=tuple(sorted(not_finite)))
     print(report)
     if not options.task and not described.task and rows:
         print(
@@ -127,8 +132,50 @@ def convert(options):
     if options.report:
         with open(options.report, "w", encoding="utf-8") as file:
             file.write(report.to_json() + "\n")
-    WRITERS[options.to](options.output, model, task, described.labels)
     print(f"wrote {options.output}")
+
+
+def _check_output(options):
+    """Raises InputError unless everything that will be written is new.
+
+    A vocabulary or configuration of another model must not be replaced: that model
+    would be worth nothing from then on.
+    """
+    if options.to == "keras" and not options.output.endswith((".keras", ".weights.h5")):
+        raise data_errors.InputError(
+            f"--output={options.output}: with --to=keras expected a name that ends in "
+            ".keras or .weights.h5"
+        )
+    if not options.output or (options.to != "keras" and os.path.isfile(options.output)):
+        raise data_errors.InputError(
+            f"--output={options.output} is no folder; expected the name of a new one"
+        )
+    for path in _files(options):
+        if os.path.exists(path):
+            raise data_errors.InputError(
+                f"{path} is there already; expected a new --output"
+            )
+
+
+def _files(options):
+    """What may be written."""
+    if options.to == "keras":
+        return [options.output]
+    return [os.path.join(options.output, name) for name in FILES[options.to]]
+
+
+def _write(options, model, task, labels):
+    """Writes everything; after an error nothing of it is left."""
+    is_new = not os.path.exists(options.output)
+    try:
+        WRITERS[options.to](options.output, model, task, labels)
+    except BaseException:
+        for path in _files(options):
+            if os.path.isfile(path):
+                os.remove(path)
+        if is_new and os.path.isdir(options.output) and not os.listdir(options.output):
+            os.rmdir(options.output)
+        raise
 
 
 def _opened(options, described):
@@ -184,12 +231,16 @@ def _changed(options, model):
                 f"--input={options.input}; expected --vocab_file"
             )
     if options.prune_vocab:
-        keep = _lines(options.prune_vocab)
+        keep = _lines("prune_vocab", options.prune_vocab)
         weights, tokens = surgery.prune_vocab(model.weights, model.tokens, keep)
+        print(
+            f"kept {len(tokens)} of {len(model.tokens)} tokens, those with a meaning "
+            "of their own, such as [CLS], among them"
+        )
         model = _with_vocabulary(model, weights, tokens)
     if options.add_tokens:
         tokenizer = tokenization.Tokenizer(model.tokens, model.do_lower_case)
-        new = _lines(options.add_tokens)
+        new = _lines("add_tokens", options.add_tokens)
         _check_words(options.add_tokens, new, tokenizer)
         weights, tokens = surgery.add_tokens(
             model.weights,
@@ -197,8 +248,11 @@ def _changed(options, model):
             new,
             lambda word: tokenizer.encode(word.removeprefix("##")),
         )
+        print(_added(model.tokens, tokens, new))
         model = _with_vocabulary(model, weights, tokens)
     if options.grow_positions:
+        before = model.config.max_position_embeddings
+        print(f"{options.grow_positions} positions, before {before}")
         model = dataclasses.replace(
             model,
             weights=surgery.grow_positions(model.weights, options.grow_positions),
@@ -209,9 +263,27 @@ def _changed(options, model):
     return model
 
 
-def _lines(path):
-    with open(path, encoding="utf-8-sig") as file:
-        return [line.strip() for line in file if line.strip()]
+def _lines(flag, path):
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = [line.strip() for line in file if line.strip()]
+    except UnicodeDecodeError as error:
+        raise data_errors.InputError(f"--{flag}={path} is not UTF-8: {error}") from None
+    if not lines:
+        raise data_errors.InputError(
+            f"--{flag}={path} is empty; expected a token on each line"
+        )
+    return lines
+
+
+def _added(before, after, new):
+    """What became of the words to add, in a sentence."""
+    grown = len(after) - len(before)
+    filled = sum(token != was for token, was in zip(after, before, strict=False))
+    return (
+        f"of {len(new)} tokens to add {filled} filled [unusedN] slots, {grown} were "
+        f"appended, {len(new) - filled - grown} were there"
+    )
 
 
 def _check_words(path, words, tokenizer):
@@ -223,12 +295,23 @@ def _check_words(path, words, tokenizer):
                 f'{path}, word {number}: "{word}" would never be found, because this '
                 f"tokenizer makes {found} of it; expected one word in its casing"
             )
+        longest = tokenizer.max_chars_per_word
+        if len(word) > longest:
+            raise data_errors.InputError(
+                f"{path}, word {number}: {len(word)} characters; words of more than "
+                f"{longest} are never looked up"
+            )
 
 
 def _with_vocabulary(model, weights, tokens):
     rows = weights.shapes["bert/embeddings/word_embeddings"][0]
     config = dataclasses.replace(model.config, vocab_size=rows)
     return dataclasses.replace(model, weights=weights, config=config, tokens=tokens)
+
+
+def _rows(weights):
+    """The number of labels of a head; None if there is none that says it."""
+    return weights.shapes.get("output_weights", (None,))[0]
 
 
 def _of_task(model, task, num_labels):
@@ -260,9 +343,7 @@ def _of_task(model, task, num_labels):
 
 def write_original(folder, model, task, labels):
     """bert_model.ckpt, bert_config.json and vocab.txt, as in the released folders."""
-    prefix = os.path.join(folder, "bert_model.ckpt")
-    _refuse_to_overwrite(f"{prefix}.index")
-    checkpoint.save(prefix, model.weights)
+    checkpoint.save(os.path.join(folder, "bert_model.ckpt"), model.weights)
     # Keys that the original's reader passes over.
     extra = dict(model.config.extra)
     if labels:
@@ -272,15 +353,16 @@ def write_original(folder, model, task, labels):
     config = dataclasses.replace(model.config, extra=extra)
     config.to_file(os.path.join(folder, "bert_config.json"))
     if model.tokens:
-        path = os.path.join(folder, "vocab.txt")
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{token}\n" for token in model.tokens)
+        hugging_face_folder.write_vocabulary(folder, model.tokens)
 
 
 def write_hugging_face(folder, model, task, labels):
     """config.json, model.safetensors and the files of its tokenizers."""
-    _refuse_to_overwrite(os.path.join(folder, "model.safetensors"))
     labels = labels or model_folder.labels_of(model.config)
+    rows = _rows(model.weights)
+    if not labels and tasks.TASKS[task].has_labels and rows != 2:
+        # Its own names; without them it takes every head for one of two labels.
+        labels = tuple(f"LABEL_{i}" for i in range(rows))
     extra = {k: v for k, v in model.config.extra.items() if k != "do_lower_case"}
     config = dataclasses.replace(model.config, extra=extra)
     hugging_face_folder.write(folder, model.weights, config, task, labels)
@@ -295,24 +377,16 @@ def write_hugging_face(folder, model, task, labels):
 
 def write_keras(path, model, task, labels):
     """A .keras file, which opens by itself, or the weights alone."""
-    if not path.endswith((".keras", ".weights.h5")):
-        raise data_errors.InputError(
-            f"--output={path}: with --to=keras expected a name that ends in .keras or "
-            ".weights.h5"
-        )
-    _refuse_to_overwrite(path)
-    names = model.weights.shapes
-    rows = names["output_weights"][0] if "output_weights" in names else None
+    rows = _rows(model.weights)
     built, _ = checkpoint.build(
         lambda: tasks.TASKS[task].make(model.config, rows), model.weights
     )
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    temporary = os.path.join(os.path.dirname(path), f"writing-{os.path.basename(path)}")
-    if path.endswith(".keras"):
-        built.save(temporary)
-    else:
-        built.save_weights(temporary)
-    os.replace(temporary, path)
+    with whole_files.writing(path) as temporary:
+        if path.endswith(".keras"):
+            built.save(temporary)
+        else:
+            built.save_weights(temporary)
 
 
 WRITERS = {
@@ -320,13 +394,22 @@ WRITERS = {
     "huggingface": write_hugging_face,
     "keras": write_keras,
 }
-
-
-def _refuse_to_overwrite(path):
-    if os.path.exists(path):
-        raise data_errors.InputError(
-            f"{path} is there already; expected a new --output"
-        )
+# Names of the files of a folder.
+FILES = {
+    "original": (
+        "bert_model.ckpt.index",
+        "bert_model.ckpt.data-00000-of-00001",
+        "bert_config.json",
+        "vocab.txt",
+    ),
+    "huggingface": (
+        "model.safetensors",
+        "config.json",
+        "vocab.txt",
+        "tokenizer_config.json",
+        "tokenizer.json",
+    ),
+}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ the report; only what would silently ruin the encoder is an error.
 
 import dataclasses
 import functools
+import glob
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 import keras
@@ -151,11 +153,13 @@ def save(prefix: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
         os.replace(temporary + data, prefix + data)
         os.replace(temporary + index, prefix + index)
     except (tf.errors.OpError, OSError) as error:
-        for suffix in (data, index):
-            if os.path.exists(temporary + suffix):
-                os.remove(temporary + suffix)
+        # TensorFlow's own temporary files, named after ours, among them.
+        for left in glob.glob(f"{glob.escape(temporary)}.*"):
+            os.remove(left)
+        # Without what TensorFlow says of its operation.
+        reason = re.sub(r"\{\{.*?\}\} | \[Op:.*", "", str(error))
         raise config_lib.ModelError(
-            f"The checkpoint {prefix} could not be written: {error}."
+            f"The checkpoint {prefix} could not be written: {reason}."
         ) from error
 
 

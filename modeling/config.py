@@ -11,6 +11,8 @@ import json
 import os
 from typing import Any
 
+from modeling import whole_files
+
 # The forms of `hidden_act`; layers.py holds the function of each.
 HIDDEN_ACTS = ("gelu", "gelu_erf", "relu", "silu", "tanh", "linear")
 
@@ -224,11 +226,12 @@ class BertConfig:
 
     def to_file(self, path: str | os.PathLike) -> None:
         """Writes bert_config.json, by way of a temporary name."""
-        temporary = f"{os.fspath(path)}.tmp"
-        with open(temporary, "w", encoding="utf-8") as file:
+        with (
+            whole_files.writing(path) as temporary,
+            open(temporary, "w", encoding="utf-8") as file,
+        ):
             json.dump(self.to_dict(), file, indent=2, sort_keys=True)
             file.write("\n")
-        os.replace(temporary, path)
 
 
 _FIELDS = tuple(

@@ -10,6 +10,7 @@ import json
 import os
 import re
 
+import numpy as np
 import safetensors
 
 from modeling import config as config_lib
@@ -95,6 +96,8 @@ def _translated(path, shapes, get):
 def open_safetensors(path: str) -> named_arrays.Checkpoint:
     """Opens a .safetensors file, or the .json index of several.
 
+    Arrays of half precision become float32, which the original's reader asks for.
+
     Raises:
       ModelError: a file is missing, damaged or not safetensors.
     """
@@ -113,7 +116,7 @@ def open_safetensors(path: str) -> named_arrays.Checkpoint:
     def get(name):
         # Opened for each array: pages of a file that stays mapped count as memory.
         with _opened(home[name]) as tensors:
-            return tensors.get_tensor(name)
+            return tensors.get_tensor(name).astype(np.float32, copy=False)
 
     return _translated(path, shapes, get)
 

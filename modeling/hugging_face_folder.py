@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from modeling import config as config_lib
-from modeling import hugging_face, named_arrays, tasks
+from modeling import hugging_face, named_arrays, tasks, whole_files
 
 _SPECIAL_TOKENS = {
     "unk_token": "[UNK]",
@@ -54,14 +54,12 @@ def write_weights(
     # Without spaces, as its own library writes it: equal models are equal files.
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    temporary = f"{path}.tmp"
-    with open(temporary, "wb") as file:
+    with whole_files.writing(path) as temporary, open(temporary, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for name, transpose in places:
             array = checkpoint[name]
             array = array.T if transpose else array
             np.ascontiguousarray(array, "<f4").tofile(file)
-    os.replace(temporary, path)
 
 
 def write(
@@ -104,10 +102,7 @@ def write_tokenizer(
       do_lower_case: whether text is lower-cased and stripped of accents.
       longest: most positions of the model.
     """
-    with open(
-        os.path.join(folder, "vocab.txt"), "w", encoding="utf-8", newline="\n"
-    ) as file:
-        file.writelines(f"{token}\n" for token in tokens)
+    write_vocabulary(folder, tokens)
     _write_json(
         os.path.join(folder, "tokenizer_config.json"),
         {
@@ -123,6 +118,15 @@ def write_tokenizer(
     _write_json(
         os.path.join(folder, "tokenizer.json"), _fast_tokenizer(tokens, do_lower_case)
     )
+
+
+def write_vocabulary(folder: str, tokens: Sequence[str]) -> None:
+    """Writes vocab.txt, which is the original's, too."""
+    with (
+        whole_files.writing(os.path.join(folder, "vocab.txt")) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(f"{token}\n" for token in tokens)
 
 
 def _fast_tokenizer(tokens, do_lower_case):
@@ -184,7 +188,9 @@ def _fast_tokenizer(tokens, do_lower_case):
 
 
 def _write_json(path, values):
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with (
+        whole_files.writing(path) as temporary,
+        open(temporary, "w", encoding="utf-8") as file,
+    ):
         json.dump(values, file, indent=2, ensure_ascii=False)
         file.write("\n")
-    os.replace(f"{path}.tmp", path)

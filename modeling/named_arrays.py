@@ -83,6 +83,22 @@ class Checkpoint(collections.abc.Mapping):
         result._changed = self._changed | result._changed
         return result
 
+    def watched(self, not_finite: set[str]) -> "Checkpoint":
+        """This checkpoint; what is read with NaN or infinity in it is noted.
+
+        Args:
+          not_finite: names are added to it.
+        """
+
+        def get(name):
+            array = self[name]
+            if not np.isfinite(array).all():
+                not_finite.add(name)
+            return array
+
+        places = {name: Stored(name, shape) for name, shape in self.shapes.items()}
+        return Checkpoint(self.path, self.kind, places, get)
+
 
 # What the readers of the various files raise when one is damaged.
 DAMAGE = (tf.errors.OpError, OSError, ValueError, IndexError, RuntimeError)

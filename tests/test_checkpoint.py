@@ -204,6 +204,21 @@ class TestOriginal:
             checkpoint.save(prefix, {"global_step": np.int64(1)})
         assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
+    def test_a_full_disk_leaves_no_temporary_file(self, tmp_path, monkeypatch):
+        """TensorFlow writes under names of its own, beginning with ours."""
+
+        def full(prefix, **unused):
+            left = pathlib.Path(f"{prefix}.data-00000-of-00001.tempstate123")
+            left.write_bytes(b"part")
+            raise tf.errors.ResourceExhaustedError(
+                None, None, "{{function_node x}} a; No space left on device [Op:SaveV2]"
+            )
+
+        monkeypatch.setattr(tf.raw_ops, "SaveV2", full)
+        with pytest.raises(config_lib.ModelError, match=r": a; No .* on device\.$"):
+            checkpoint.save(tmp_path / "model.ckpt-1", {"x": np.ones(2)})
+        assert list(tmp_path.iterdir()) == []
+
     def test_genuine_files_with_slots(self, shared):
         folder = shared / "data/checkpoints/tiny_tf1_keras_bert"
         config = config_lib.BertConfig.from_file(folder)
@@ -397,6 +412,9 @@ class TestHuggingFace:
             safetensors.numpy.save_file(theirs, tmp_path / "model.safetensors")
             model = bert.BertModel(toy.CONFIG)
             checkpoint.load(model, tmp_path)
+            # And as float32 a converter passes them on.
+            found = checkpoint.read(tmp_path)
+            assert {array.dtype for array in found.values()} == {np.dtype("f4")}
             name = "bert/embeddings/word_embeddings"
             np.testing.assert_array_equal(
                 model.embeddings.word_embeddings, arrays[name].astype(dtype)

@@ -39,8 +39,8 @@ def original(folder, task, vocab_file, seed=0, **changes):
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory, v50_file):
-    """Runs all commands of this file in one process; (folder, {name: message})."""
+def ran(tmp_path_factory, v50_file):
+    """Runs all commands of this file in one process; see `work` and `said`."""
     folder = tmp_path_factory.mktemp("convert")
     commands = {}
 
@@ -91,11 +91,47 @@ def work(tmp_path_factory, v50_file):
     convert("no vocabulary", "run/model.ckpt-9", "x", "original", add)
     convert("never found", "pretraining", "x", "original",
             f"--add_tokens={folder / 'two words.txt'}")  # fmt: skip
-    results = drive.run(*commands.values())
-    messages = {
-        name: (code, text) for name, (code, text) in zip(commands, results, strict=True)
-    }
-    return folder, messages
+    for name, content in (("no text", b"caf\xe9\n"), ("empty", b"\n\n"),
+                          ("endless", b"fox\n" + b"a" * 201)):  # fmt: skip
+        (folder / f"{name}.txt").write_bytes(content)
+        convert(name, "pretraining", "x", "original",
+                f"--add_tokens={folder / name}.txt")  # fmt: skip
+    convert("nothing kept", "pretraining", "x", "original",
+            f"--prune_vocab={folder / 'empty.txt'}")  # fmt: skip
+    # Over what it reads: the old model would have the new one's vocabulary.
+    convert("in place", "pretraining", "pretraining-hf", "original")
+    (folder / "file").write_text("x")
+    convert("a file", "pretraining", "file", "huggingface")
+    convert("below a file", "pretraining", "file/x", "huggingface")
+    commands["no output"] = [*commands["in place"]]
+    commands["no output"][2] = "--output="
+
+    bad = {"bert/pooler/dense/bias": np.float32([1, np.nan, 2, np.inf])}
+    original(folder / "bad", "pretraining", v50_file, **bad)
+    for to, target in (("huggingface", "bad-hf"), ("keras", "bad.keras")):
+        convert(f"bad {to}", "bad", target, to, f"--report={folder / target}.json")
+    original(folder / "cut", "pretraining", v50_file)
+    data = folder / "cut/bert_model.ckpt.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-20])
+    for to, target in (("huggingface", "cut-hf"), ("original", "cut-o"),
+                       ("keras", "cut.keras")):  # fmt: skip
+        convert(f"cut {to}", "cut", target, to)
+    results = drive.run_with_output(*commands.values())
+    found = dict(zip(commands, results, strict=True))
+    messages = {name: (code, text) for name, (code, text, _) in found.items()}
+    return folder, messages, {name: output for name, (_, _, output) in found.items()}
+
+
+@pytest.fixture(scope="module")
+def work(ran):
+    """(folder, {name: (exit code, message)})."""
+    return ran[:2]
+
+
+@pytest.fixture(scope="module")
+def said(ran):
+    """{name: what the command wrote to stdout}."""
+    return ran[2]
 
 
 def arrays_of(path):
@@ -238,6 +274,14 @@ def test_the_mean_of_the_last_two(work):
         ("no name", [".keras or .weights.h5"]),
         ("no vocabulary", ["--add_tokens needs the vocabulary", "--vocab_file"]),
         ("never found", ["two words.txt, word 2", '"top-dog"', "['top', '-', 'dog']"]),
+        ("no text", ["--add_tokens=", "no text.txt is not UTF-8"]),
+        ("empty", ["--add_tokens=", "empty.txt is empty"]),
+        ("endless", ["endless.txt, word 2", "201 characters", "200"]),
+        ("nothing kept", ["--prune_vocab=", "empty.txt is empty"]),
+        ("in place", ["vocab.txt is there already", "--output"]),
+        ("a file", ["file is no folder"]),
+        ("below a file", ["file/x"]),
+        ("no output", ["--output= is no folder"]),
     ],
 )
 def test_a_mistake_is_one_sentence(work, name, words):
@@ -246,3 +290,55 @@ def test_a_mistake_is_one_sentence(work, name, words):
     assert code == 1
     for word in words:
         assert word in text
+
+
+def test_numbers_that_are_none_are_named(work, said):
+    folder, messages = work
+    for to, target in (("huggingface", "bad-hf"), ("keras", "bad.keras")):
+        assert messages[f"bad {to}"] == (0, "")
+        assert "1 WITH NaN OR INFINITY" in said[f"bad {to}"]
+        assert "NaN or infinity: bert/pooler/dense/bias" in said[f"bad {to}"]
+        report = json.loads((folder / f"{target}.json").read_text())
+        assert report["not_finite"] == ["bert/pooler/dense/bias"]
+    assert "NaN" not in said["pretraining out"]
+
+
+def test_nothing_is_left_of_what_could_not_be_written(work):
+    folder, messages = work
+    for to, target in (
+        ("huggingface", "cut-hf"),
+        ("original", "cut-o"),
+        ("keras", "cut.keras"),
+    ):
+        code, text = messages[f"cut {to}"]
+        assert code == 1
+        assert "bert_model.ckpt is damaged" in text
+        assert not (folder / target).exists()
+    assert (folder / "file").read_text() == "x"
+    assert sorted(path.name for path in (folder / "pretraining-hf").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+
+
+def test_what_was_changed_is_said(said):
+    assert (
+        "of 2 tokens to add 0 filled [unusedN] slots, 2 were appended, 0 were there"
+        in said["surgery"]
+    )
+    assert "24 positions, before 16" in said["surgery"]
+    assert "kept 9 of 50 tokens" in said["prune"]
+
+
+def test_a_head_without_names_says_how_many_labels_it_has(work):
+    """Hugging Face's classes take a head for one of two labels otherwise."""
+    folder, _ = work
+    for task, rows in (("classifier", 3), ("ner", 5)):
+        config = json.loads((folder / f"{task}-hf/config.json").read_text())
+        assert config["id2label"] == {str(i): f"LABEL_{i}" for i in range(rows)}
+        assert config["label2id"] == {f"LABEL_{i}": i for i in range(rows)}
+    config = json.loads((folder / "multiple_choice-hf/config.json").read_text())
+    assert "id2label" not in config
