@@ -15,12 +15,12 @@ EXPORTS = {
     "choice": ("choice", {}),
     "masked_lm": ("masked_lm", {"top_k": 3}),
     "encoder": ("classifier", {"task": "encoder"}),
-    "bfloat16": ("masked_lm", {"dtype": "bfloat16"}),
+    "bfloat16": ("masked_lm", {"dtype": "bfloat16", "top_k": 3}),
     "multi_label": ("multi_label", {}),
     "regression": ("regression", {}),
     "ner": ("ner", {}),
     "left_to_right": ("left_to_right", {"top_k": 3}),
-    "original": ("original", {"max_seq_length": 20}),
+    "original": ("original", {"max_seq_length": 20, "top_k": 3}),
     "hugging_face": ("hugging_face", {"max_seq_length": 20}),
 }
 CLASSIFIERS = ("classifier", "multi_label", "regression", "hugging_face")
@@ -299,6 +299,11 @@ def calls():
         "left_to_right text": ("left_to_right", "text", {"text": MASKED}),
         "vectors of texts": ("encoder", "text_pair", {"text_a": text_a,
                                                       "text_b": text_b}),
+        "one short text": (
+            "encoder",
+            "text_pair",
+            {"text_a": ["the dog"], "text_b": [""]},
+        ),
         "sentences": ("encoder", "sentences", {"text_a": text_a}),
         "choices of one segment": (
             "choice",
