@@ -9,7 +9,26 @@ import threading
 
 from data import errors
 
+# Forked processes get the context without a copy being made.
+_METHOD = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+_START = multiprocessing.get_context(_METHOD)
+
 _context = None  # set in each worker process
+
+
+class _Worker(_START.Process):
+    """A process that the pool can end, though it ignores SIGTERM (see `_start`).
+
+    When one worker has died, the pool calls this for the others and waits for them.
+    They may be stuck for ever: nobody reads their results any more.
+    """
+
+    def terminate(self):
+        self.kill()
+
+
+class _StartWorkers(type(_START)):
+    Process = _Worker
 
 
 def available_cpus():
@@ -36,11 +55,9 @@ class Workers:
 
     def __enter__(self):
         if self.num_workers > 1:
-            # Forked processes get the context without a copy being made.
-            fork = "fork" in multiprocessing.get_all_start_methods()
             self._executor = concurrent.futures.ProcessPoolExecutor(
                 self.num_workers,
-                multiprocessing.get_context("fork" if fork else "spawn"),
+                _StartWorkers(),
                 initializer=_start,
                 initargs=(self._context,),
             )
