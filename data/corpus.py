@@ -51,13 +51,13 @@ def paragraphs(source):
         body = _TAG.sub(" ", html.unescape(body))
         # Titles of articles and sections are lines, too.
         lines = [x for x in body.split("\n") if len(x) >= SHORTEST_PASSAGE]
-        return [x for x in map(wikitext.clean, lines) if wikitext.is_passage(x)], ""
+        return list(filter(wikitext.is_passage, map(wikitext.clean, lines))), ""
     if source.kind == sources.JSON:
         try:
             text = json.loads(source.text)["text"]
-        except (ValueError, KeyError, TypeError) as error:
+            return text.split("\n"), ""
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _not(source, 'an object of JSON with a "text"') from error
-        return text.split("\n"), ""
     return source.text.split("\n"), ""
 
 

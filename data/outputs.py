@@ -84,6 +84,11 @@ def _check_place(path, flag):
         )
     if os.path.isdir(path) or not os.path.basename(path):
         raise errors.InputError(f"--{flag}: {path} is a folder; expected a file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        # It would be replaced: /dev/null by an ordinary file, for every program.
+        raise errors.InputError(
+            f"--{flag}: {path} is a device or a pipe; expected an ordinary file"
+        )
 
 
 class Files:
@@ -138,7 +143,7 @@ class Files:
                 except OSError as close_error:
                     raise full_disk(path, close_error) from close_error
             for path in self.paths:
-                os.replace(_temporary(path), path)
+                os.replace(_temporary(path), os.path.realpath(path))
         finally:
             self._remove()
 
@@ -154,7 +159,8 @@ class Files:
 
 
 def _temporary(path):
-    return f"{path}.partial-{os.getpid()}"
+    # Of a link, beside the file that it leads to: the link stays.
+    return f"{os.path.realpath(path)}.partial-{os.getpid()}"
 
 
 def _open(path):

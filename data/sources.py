@@ -177,11 +177,13 @@ def _blocks(path, on_read):
         place = 0
         try:
             while block := unpacked.read(BLOCK_BYTES):
-                if on_read:
+                if on_read and stream.seekable():
                     on_read(stream.tell() - place)
                     place = stream.tell()
                 yield block
         except (EOFError, OSError, zlib.error) as error:
+            if unpacked is stream:
+                raise
             raise errors.InputError(
                 f"{path}: the compressed file is cut short or damaged: {error}"
             ) from error

@@ -80,14 +80,15 @@ def passages(wikitext, namespaces=()):
     for block in re.split(r"\n\s*\n", text):
         lines = [line for line in block.split("\n") if _LIST_ITEM not in line]
         paragraph = clean(" ".join(lines))
-        if is_passage(paragraph) and not _MARKUP_LEFT.search(paragraph):
+        if is_passage(paragraph):
             found.append(paragraph)
     return found
 
 
 def is_passage(paragraph):
-    """Whether a paragraph is running text and not a title or the rest of a list."""
-    return bool(_SENTENCE_END.search(paragraph, 12))
+    """Whether a paragraph is running text: no title, no rest of a list, no markup."""
+    ends = _SENTENCE_END.search(paragraph, 12)
+    return bool(ends) and not _MARKUP_LEFT.search(paragraph)
 
 
 def clean(text):
@@ -143,7 +144,9 @@ def _collect_link(link, namespaces, parts):
     if link.text is not None:
         _collect(link.text.nodes, namespaces, parts)
     else:
-        parts.append(title.removeprefix(":"))
+        start = len(parts)
+        _collect(link.title.nodes, namespaces, parts)
+        parts[start:] = ["".join(parts[start:]).removeprefix(":")]
 
 
 def _collect_tag(tag, namespaces, parts):

@@ -81,6 +81,12 @@ def test_pages_without_passages(text, redirect, disambiguation):
     assert wikitext.is_disambiguation(text) == disambiguation
 
 
+def test_entities_in_links_become_characters():
+    assert wikitext.passages("The [[A&ndash;B test]] and a [[:35&nbsp;mm film]].") == [
+        "The A–B test and a 35 mm film."
+    ]
+
+
 def test_removed_markup_leaves_no_traces():
     assert wikitext.clean("Rome ( ; , ) , a  city ( ; old) .") == "Rome, a city (old)."
     assert wikitext.clean("born in Rome (Latin: ; )  !") == "born in Rome (Latin)!"
@@ -113,6 +119,17 @@ def test_genuine_dumps(shared, tmp_path, name):
             )
         assert len(cells) > 20
         assert not [cell for cell in cells if cell.strip() in text.split("\n")]
+
+
+def test_genuine_articles_in_which_markup_was_left(shared, tmp_path):
+    folder = shared / "data" / "wikipedia" / "extracted"
+    markup = re.compile(r"\{\{|\[\[|<ref|\|-")
+    for name in ("AA_wiki_03", "AA_wiki_07", "AA_wiki_09"):
+        assert markup.search((folder / name).read_text(encoding="utf-8"))
+        paths, counts = _create(tmp_path, [folder / name])
+        assert counts["sentences"] > 5000
+        with open(paths[0], encoding="utf-8") as stream:
+            assert not [line for line in stream if markup.search(line)]
 
 
 def _page(title, text, ns=0):
@@ -173,6 +190,8 @@ A &amp; B
 
 History and other things.
 The first long sentence of the first article is here. It has &lt;br&gt; a friend.
+What is left of markup tells that this is no text: {{cn|date=May}}, it did say.
+[[File:A.jpg|thumb|A line about a file that was linked with [[more]] of it.]]
 
 </doc>
 <doc id="2" url="u" title="C">
@@ -240,6 +259,7 @@ def test_short_documents_can_be_left_out(tmp_path):
         ("d.txt", b"One.\n\nTw\xffo.\n", "d.txt, line 3: bytes that are not utf-8"),
         ("e.jsonl", b'{"text": "x"}\n{"txt": 1}\n', 'e.jsonl, line 2: not .* "text"'),
         ("f.jsonl", b'{"text": "x"}\n{"text": \n', 'f.jsonl, line 2: not .* "text"'),
+        ("j.jsonl", b'{"text": null}\n', 'j.jsonl, line 1: not .* "text"'),
         ("g.doc", b'<doc title="x">\nx\n', "g.doc, line 1: no </doc> follows"),
         ("h.txt", b"\n\n \n", "no sentence in 1 file"),
         ("i.xml", DUMP.replace("<ns>1", "<ns>1<").encode(), "i.xml, line 10: not a <p"),
@@ -300,10 +320,28 @@ def test_outputs_are_different_files_and_no_inputs(tmp_path):
     )
     assert message(["folder"]) == "--output_file: folder is a folder; expected a file"
     assert message(["new/"], flag="x").startswith("--x: the folder new does not exist")
+    os.mkfifo(tmp_path / "pipe")
+    assert message(["pipe"]) == (
+        "--output_file: pipe is a device or a pipe; expected an ordinary file"
+    )
     assert message(["text/b"]) == (
         "--output_file: the folder text is no folder; expected one for text/b"
     )
     assert text.read_text() == "A corpus."
+
+
+def test_a_link_stays_and_its_file_is_written(tmp_path):
+    (tmp_path / "large").mkdir()
+    for name in ("old", "new"):
+        (tmp_path / name).symlink_to(tmp_path / "large" / name)
+    (tmp_path / "large" / "old").write_text("Before.")
+    with outputs.Files([str(tmp_path / "old"), str(tmp_path / "new")]) as files:
+        files.append(0, b"After.")
+        files.append(1, b"Fresh.")
+    assert (tmp_path / "old").is_symlink() and (tmp_path / "new").is_symlink()
+    assert (tmp_path / "large" / "old").read_text() == "After."
+    assert (tmp_path / "large" / "new").read_text() == "Fresh."
+    assert sorted(os.listdir(tmp_path / "large")) == ["new", "old"]
 
 
 def test_a_corpus_is_not_written_over_its_own_text(tmp_path):
