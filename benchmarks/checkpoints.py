@@ -13,6 +13,7 @@ import contextlib
 import io
 import os
 import resource
+import runpy
 import statistics
 import subprocess
 import sys
@@ -29,10 +30,10 @@ def open_model(path):
 
 
 def convert(source, target, to):
-    import convert_checkpoint
+    script = runpy.run_path(os.path.join(ROOT, "convert_checkpoint.py"))
 
-    return lambda: convert_checkpoint.convert(
-        convert_checkpoint.Options(source, target, to, task="pretraining")
+    return lambda: script["convert"](
+        script["Options"](source, target, to, task="pretraining")
     )
 
 
