@@ -20,7 +20,6 @@ from data import (
     extraction,
     outputs,
     progress,
-    tokenization,
     vector_files,
 )
 from data import errors as data_errors
@@ -92,19 +91,18 @@ def main(_):
             f"--max_seq_length={FLAGS.max_seq_length} is more than the "
             f"{config.max_position_embeddings} positions of {FLAGS.bert_config_file}"
         )
-    tokens = tokenization.load_vocab(FLAGS.vocab_file)
-    encoding.check_agreement(
-        tokens,
+    tokenizer = encoding.open_tokenizer(
         FLAGS.vocab_file,
         FLAGS.do_lower_case,
         config.vocab_size,
         FLAGS.bert_config_file,
+        FLAGS.init_checkpoint,
     )
     layers = layer_vectors.parse_layers(FLAGS.layers, config.num_hidden_layers)
     weights = _numbers("layer_weights", FLAGS.layer_weights)
     combine = layer_vectors.combination(FLAGS.combine, len(layers), weights)
     reader = extraction.Reader(
-        tokenization.Tokenizer(tokens, FLAGS.do_lower_case),
+        tokenizer,
         FLAGS.max_seq_length,
         FLAGS.doc_stride,
     )

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 from absl import flags
 
-from data import answers, batching, classification, glue, tables, tokenization
+from data import answers, batching, classification, encoding, glue, tables
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import heads, losses
@@ -193,9 +193,14 @@ def prepare(args, strategy):
       Job.
     """
     task = _task(args)
-    tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
-    tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    config = fine_tuning.read_config(args, len(tokenizer.tokens))
+    config = fine_tuning.read_config(args)
+    tokenizer = encoding.open_tokenizer(
+        args.vocab_file,
+        args.do_lower_case,
+        config.vocab_size,
+        args.bert_config_file,
+        args.init_checkpoint,
+    )
     settings = training_flags.make_settings(args, strategy, 1, 0, task.metrics[0])
     read = functools.partial(classification.read, args.data_dir, language=args.language)
     training = read(task.train) if args.do_train else None

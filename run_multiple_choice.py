@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from data import answers, batching, multiple_choice, tokenization
+from data import answers, batching, encoding, multiple_choice
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import heads, losses
@@ -142,9 +142,14 @@ def prepare(args, strategy):
     Returns:
       Job.
     """
-    tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
-    tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    config = fine_tuning.read_config(args, len(tokenizer.tokens))
+    config = fine_tuning.read_config(args)
+    tokenizer = encoding.open_tokenizer(
+        args.vocab_file,
+        args.do_lower_case,
+        config.vocab_size,
+        args.bert_config_file,
+        args.init_checkpoint,
+    )
 
     def data(wanted, path, labelled=True):
         if not wanted:

@@ -22,11 +22,11 @@ from data import (
     answers,
     batching,
     conll,
+    encoding,
     entity_score,
     ner,
     ragged,
     tagging,
-    tokenization,
     word_vectors,
 )
 from data import errors as data_errors
@@ -223,9 +223,14 @@ def prepare(args, strategy):
     Returns:
       Job.
     """
-    tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
-    tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    config = fine_tuning.read_config(args, len(tokenizer.tokens))
+    config = fine_tuning.read_config(args)
+    tokenizer = encoding.open_tokenizer(
+        args.vocab_file,
+        args.do_lower_case,
+        config.vocab_size,
+        args.bert_config_file,
+        args.init_checkpoint,
+    )
     settings = training_flags.make_settings(args, strategy, 1, 0, "f1")
 
     def read(wanted, path):

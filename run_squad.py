@@ -19,12 +19,12 @@ from absl import flags
 
 from data import (
     batching,
+    encoding,
     squad,
     squad_cache,
     squad_decoding,
     squad_score,
     squad_windows,
-    tokenization,
 )
 from data import errors as data_errors
 from modeling import config as config_lib
@@ -242,9 +242,14 @@ def prepare(args, strategy):
     Returns:
       Job.
     """
-    tokenization.check_casing(args.do_lower_case, args.init_checkpoint)
-    tokenizer = tokenization.Tokenizer.from_file(args.vocab_file, args.do_lower_case)
-    config = fine_tuning.read_config(args, len(tokenizer.tokens))
+    config = fine_tuning.read_config(args)
+    tokenizer = encoding.open_tokenizer(
+        args.vocab_file,
+        args.do_lower_case,
+        config.vocab_size,
+        args.bert_config_file,
+        args.init_checkpoint,
+    )
     settings = training_flags.make_settings(args, strategy, 1, 0, "f1")
     window_settings = squad_windows.Settings(
         args.max_seq_length,

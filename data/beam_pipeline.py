@@ -26,13 +26,13 @@ from apache_beam.options import pipeline_options
 from data import (
     create_pretraining_data,
     documents,
+    encoding,
     errors,
     inputs,
     making,
     masking,
     outputs,
     spool,
-    tokenization,
 )
 
 _COUNTS = "counts"
@@ -260,7 +260,7 @@ def main(_):
             pipeline,
             sorted(paths),
             output_files,
-            tokenization.Tokenizer.from_file(values.vocab_file, values.do_lower_case),
+            encoding.open_tokenizer(values.vocab_file, values.do_lower_case),
             create_pretraining_data.settings_from_flags(values),
         )
 

@@ -14,6 +14,7 @@ from absl import flags
 
 from data import (
     documents,
+    encoding,
     errors,
     making,
     masking,
@@ -21,7 +22,6 @@ from data import (
     parallel,
     progress,
     spool,
-    tokenization,
 )
 
 
@@ -235,7 +235,7 @@ def main(_):
     manifest = create(
         documents.files(values.input_file),
         output_files,
-        tokenization.Tokenizer.from_file(values.vocab_file, values.do_lower_case),
+        encoding.open_tokenizer(values.vocab_file, values.do_lower_case),
         settings_from_flags(values),
         values.num_workers,
         values.temp_dir,

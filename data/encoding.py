@@ -12,8 +12,12 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
+from absl import logging
 
 from data import errors, tokenization
+
+# Tables of words are rounded up to a multiple of this and less.
+_PADDING = 128
 
 
 class Encoder:
@@ -148,6 +152,30 @@ def _capitals(tokens):
     return sum(t != t.lower() and not t.startswith(("[", "<")) for t in tokens)
 
 
+def open_tokenizer(
+    vocab_file: str,
+    do_lower_case: bool,
+    vocab_size: int | None = None,
+    config_file: str | None = None,
+    checkpoint: str | None = None,
+) -> tokenization.Tokenizer:
+    """The tokenizer of a script, after all that says what it should be was compared.
+
+    Args:
+      vocab_file, do_lower_case, vocab_size, config_file: as for `check_agreement`;
+        the last two None where there is no model.
+      checkpoint: path of the model's weights, whose name may say the casing.
+
+    Raises:
+      InputError: they do not go together; the sentence says what to change.
+    """
+    tokenization.check_casing(do_lower_case, checkpoint)
+    tokens = tokenization.load_vocab(vocab_file)
+    rows = len(tokens) if vocab_size is None else vocab_size
+    check_agreement(tokens, vocab_file, do_lower_case, rows, config_file)
+    return tokenization.Tokenizer(tokens, do_lower_case)
+
+
 def check_agreement(
     tokens: Sequence[str],
     vocab_file: str,
@@ -171,6 +199,15 @@ def check_agreement(
         raise errors.InputError(
             f"{vocab_file} has {len(tokens)} tokens, but {config_file} a vocab_size of "
             f"{vocab_size}; expected the vocabulary that the model was made with"
+        )
+    if vocab_size - len(tokens) >= _PADDING:
+        logging.warning(
+            "%s has %d tokens, but %s a vocab_size of %d: more rows without a token "
+            "than padding makes; is it the vocabulary that the model was made with?",
+            vocab_file,
+            len(tokens),
+            config_file,
+            vocab_size,
         )
     capitals = _capitals(tokens)
     if do_lower_case and capitals > len(tokens) // 20:

@@ -94,6 +94,30 @@ def test_a_vocabulary_larger_than_the_model():
     encoding.check_agreement(conftest.V50, "v.txt", False, 50, "c.json")
 
 
+def test_a_vocabulary_much_smaller_than_the_model_is_warned_of(caplog):
+    encoding.check_agreement(conftest.V50, "v.txt", True, 50 + 127, "c.json")
+    assert not caplog.records
+    encoding.check_agreement(conftest.V50, "v.txt", True, 50 + 128, "c.json")
+    (record,) = caplog.records
+    assert "v.txt has 50 tokens, but c.json a vocab_size of 178" in record.getMessage()
+
+
+def test_the_tokenizer_of_a_script_fits_all_that_is_said_of_it(shared):
+    vocab_file = str(shared / "data/vocabs/bert-base-cased.txt")
+    tokenizer = encoding.open_tokenizer(
+        vocab_file, False, 28996, "c.json", "cased_L-2_H-2_A-2"
+    )
+    assert tokenizer.tokenize("Paris") == ["Paris"]
+    assert encoding.open_tokenizer(vocab_file, False).tokens == tokenizer.tokens
+    for options, words in (
+        ([True], "8366 of the 28996 tokens of .* have capitals"),
+        ([False, 28995, "c.json"], "28996 tokens, but c.json a vocab_size of 28995"),
+        ([False, 28996, "c.json", "uncased_L-2"], "named like an uncased model"),
+    ):
+        with pytest.raises(errors.InputError, match=words):
+            encoding.open_tokenizer(vocab_file, *options)
+
+
 def test_a_folder_without_a_vocabulary(tmp_path):
     with pytest.raises(errors.InputError, match="no vocab.txt"):
         encoding.Encoder.from_folder(tmp_path)

@@ -97,18 +97,17 @@ def check_flags(parsed, needs_files=True):
             raise errors.RunError(f"--seeds names {seed} twice: they'd be one training")
 
 
-def read_config(parsed, num_tokens):
+def read_config(parsed):
     """Reads --bert_config_file.
 
     Args:
       parsed: absl's FLAGS with `define_flags`.
-      num_tokens: of --vocab_file.
 
     Returns:
       BertConfig.
 
     Raises:
-      RunError: the model has no room for the rows or the vocabulary.
+      RunError: the model has no room for the rows.
     """
     config = config_lib.BertConfig.from_file(parsed.bert_config_file)
     if parsed.left_to_right:
@@ -117,11 +116,6 @@ def read_config(parsed, num_tokens):
         raise errors.RunError(
             f"--max_seq_length={parsed.max_seq_length} is more than the "
             f"{config.max_position_embeddings} positions of {parsed.bert_config_file}"
-        )
-    if num_tokens > config.vocab_size:
-        raise errors.RunError(
-            f"--vocab_file={parsed.vocab_file} has {num_tokens} tokens, more than the "
-            f"{config.vocab_size} of {parsed.bert_config_file}"
         )
     return config
 
