@@ -66,7 +66,7 @@ def create(
             making.check_text(counts, input_files, settings)
             pools = spool.plan_pools(tally)
             made = _make(workers, files, pools, settings)
-        making.check_records(counts | made.counts, settings)
+        making.check_records(counts | made.counts, made.lengths, settings)
         names = [os.path.basename(path) for path in output_files]
         manifest = making.manifest(
             names, files.sizes, made, counts, tokenizer, settings
@@ -131,7 +131,13 @@ def define_flags():
     flags.DEFINE_integer(
         "max_predictions_per_seq", 20, "Predictions in a row.", lower_bound=1
     )
-    flags.DEFINE_integer("random_seed", 12345, "Fixes every random choice.")
+    flags.DEFINE_integer(
+        "random_seed",
+        12345,
+        "Fixes every random choice.",
+        lower_bound=-(1 << 63),
+        upper_bound=(1 << 63) - 1,
+    )
     flags.DEFINE_integer(
         "dupe_factor",
         10,

@@ -5,6 +5,7 @@ Letters in shapes: n rows, S positions, P predictions.
 
 import dataclasses
 import gzip
+import math
 import random
 
 import numpy as np
@@ -173,7 +174,7 @@ def records_of_pool(job, pool, task):
         pairs, row_starts = pairs.take(plan.order), plan.row_starts
     serialized = []
     predictions = 0
-    rows_at_once = POSITIONS_AT_ONCE // settings.max_seq_length
+    rows_at_once = max(POSITIONS_AT_ONCE // settings.max_seq_length, 1)
     for first in range(0, len(row_starts) - 1, rows_at_once):
         starts = row_starts[first : first + rows_at_once + 1]
         some = pairs.take(slice(starts[0], starts[-1]))
@@ -262,23 +263,42 @@ def check_text(counts, input_files, settings):
         )
 
 
-def check_records(counts, settings):
-    """Raises InputError for no records; warns of labels that are nearly all alike."""
+def check_records(counts, lengths, settings):
+    """Raises InputError for no records; warns of numbers that few people want.
+
+    Args:
+      counts: dict of int.
+      lengths: int [max_seq_length + 1], how many sequences have each length.
+      settings: `Settings`.
+    """
     if not counts["records"]:
         raise errors.InputError(
             f"no pair of sentences could be made from {counts['documents']} "
             "document(s) of the same text; the next-sentence task needs two different "
             "documents"
         )
-    share = counts["random_next"] / counts["records"]
+    sequences = int(lengths.sum())
+    share = counts["random_next"] / sequences
     if settings.next_sentence and not 0.2 < share < 0.8:
         logging.warning(
-            "%.1f %% of the %d records have a random next sentence, where about 50 %% "
-            "is usual: there are %d sentences in %d documents",
+            "%.1f %% of the %d sequences have a random next sentence, where about "
+            "50 %% is usual: there are %d sentences in %d documents",
             100 * share,
-            counts["records"],
+            sequences,
             counts["sentences"],
             counts["documents"],
+        )
+    masks = settings.masks
+    share = counts["predictions"] / int(lengths @ np.arange(len(lengths)))
+    if settings.pack and share < 0.8 * masks.masked_lm_prob:
+        logging.warning(
+            "%.1f %% of the tokens are predicted, where --masked_lm_prob asks for "
+            "%.1f %%: --max_predictions_per_seq=%d is the limit of a packed row; about "
+            "%d lose none",
+            100 * share,
+            100 * masks.masked_lm_prob,
+            masks.max_predictions_per_seq,
+            math.ceil(masks.masked_lm_prob * settings.max_seq_length) + 2,
         )
 
 

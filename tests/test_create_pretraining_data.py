@@ -184,7 +184,34 @@ def test_documents_of_one_sentence(tmp_path, v50_file, caplog):
         assert a != b
         assert a in ([19], [5, 14], [5, 8]) and b in ([19], [5, 14], [5, 8])
     (warning,) = caplog.messages
-    assert warning.startswith("100.0 % of the 150 records have a random next")
+    assert warning.startswith("100.0 % of the 150 sequences have a random next")
+
+
+def test_warnings_count_the_sequences_of_packed_rows(tmp_path, v50_file, caplog):
+    settings = dict(max_seq_length=64, pack=True, dupe_factor=50, short_seq_prob=0)
+    few, enough = (masking.Masking(max_predictions_per_seq=x) for x in (1, 12))
+    text = "hello\n\nthe dog\n\nthe fox\n"
+    _, manifest = _create(tmp_path, text, v50_file, masks=few, **settings)
+    assert manifest["counts"]["records"] == 50
+    random_next, predicted = caplog.messages
+    assert random_next.startswith("100.0 % of the 150 sequences have a random next")
+    share = 100 * manifest["shares"]["predicted"]
+    assert predicted == (
+        f"{share:.1f} % of the tokens are predicted, where --masked_lm_prob asks for "
+        "15.0 %: --max_predictions_per_seq=1 is the limit of a packed row; about 12 "
+        "lose none"
+    )
+    caplog.clear()
+    _create(tmp_path, text, v50_file, masks=enough, **settings)
+    assert len(caplog.messages) == 1
+
+
+def test_rows_longer_than_a_block_of_them(tmp_path, v50_file, monkeypatch):
+    expected = _create(tmp_path, TEXT, v50_file, max_seq_length=64)[1]["counts"]
+    monkeypatch.setattr(making, "POSITIONS_AT_ONCE", 63)
+    paths, manifest = _create(tmp_path, TEXT, v50_file, max_seq_length=64)
+    assert manifest["counts"] == expected
+    assert len(_read(paths, 64, 20)["input_ids"]) == expected["records"]
 
 
 def test_blank_text_is_refused(tmp_path, v50_file):
@@ -388,6 +415,7 @@ def test_the_command(tmp_path, v50_file):
         ((text, vocab, f"--output_file={tmp_path}/none/a"), "none does not exist"),
         ((f"--input_file={tmp_path}/x*", vocab, good), "--input_file: no file fits"),
         ((text, vocab, good, "--keep_prob=0.3"), "expected 1"),
+        ((text, vocab, good, f"--random_seed={10**70}"), "--random_seed"),
         ((text, vocab, good, "--short_seq_prob=nan"), "expected a finite number"),
         ((text, vocab, good, "--temp_dir=/proc"), "--temp_dir: no file can be made"),
         ((text, "--vocab_file=/none", good), "--vocab_file=/none: no such file"),
