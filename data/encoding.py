@@ -37,7 +37,7 @@ class Encoder:
         cls,
         folder: str | os.PathLike,
         do_lower_case: bool | None = None,
-        max_length: int = 512,
+        max_length: int | None = None,
         vocab_file: str | os.PathLike | None = None,
         **options,
     ) -> "Encoder":
@@ -46,7 +46,8 @@ class Encoder:
         Args:
           folder: the original's, Hugging Face's or a run's; it holds vocab.txt.
           do_lower_case: None to go by what the folder says, see `find_casing`.
-          max_length: as above.
+          max_length: as above; None for the positions that the configuration in the
+            folder says the model has, or 512.
           vocab_file: the vocabulary where it is not the folder's.
           **options: of tokenization.Tokenizer.
 
@@ -63,7 +64,7 @@ class Encoder:
         if do_lower_case is None:
             do_lower_case = find_casing(folder, tokens)
         tokenizer = tokenization.Tokenizer(tokens, do_lower_case, **options)
-        return cls(tokenizer, max_length)
+        return cls(tokenizer, max_length or _positions(folder) or 512)
 
     def __call__(
         self,
@@ -116,6 +117,38 @@ class Encoder:
         return row, len(first) + 2
 
 
+def _positions(folder):
+    """`max_position_embeddings` of the folder's model; None if nothing says it."""
+    key = "max_position_embeddings"
+    for name, keys in (
+        ("run.json", ("bert_config", key)),
+        ("bert_config.json", (key,)),
+        ("config.json", (key,)),
+    ):
+        value = _said(os.path.join(folder, name), keys)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def _said(path, keys):
+    """The value under keys, one in the other, of a JSON file; None if not there.
+
+    Raises:
+      InputError: the file is not JSON.
+    """
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            value = json.load(file)
+    except ValueError as error:
+        raise errors.InputError(f"{path} is not JSON: {error}") from None
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 def find_casing(folder: str | os.PathLike, tokens: Sequence[str]) -> bool:
     """Whether the model in a folder wants its text lower-cased.
 
@@ -132,16 +165,7 @@ def find_casing(folder: str | os.PathLike, tokens: Sequence[str]) -> bool:
         ("run.json", ("flags", "do_lower_case")),
         ("bert_config.json", ("do_lower_case",)),
     ):
-        path = os.path.join(folder, name)
-        if not os.path.isfile(path):
-            continue
-        try:
-            with open(path, encoding="utf-8") as file:
-                value = json.load(file)
-        except ValueError as error:
-            raise errors.InputError(f"{path} is not JSON: {error}") from None
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
+        value = _said(os.path.join(folder, name), keys)
         if isinstance(value, bool):
             return value
     return _capitals(tokens) == 0

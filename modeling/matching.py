@@ -102,8 +102,15 @@ def match(shapes, checkpoint, allow_missing=()) -> Report:
         theirs = checkpoint.shapes.get(name)
         if theirs is None:
             if name.startswith("bert/") and not name.startswith(tuple(allow_missing)):
+                advice = ""
+                if name.startswith("bert/pooler"):
+                    advice = (
+                        " Files of models for masked words, tags or spans often have "
+                        'no pooler; open_model(…, allow_missing=["bert/pooler"]) in '
+                        "Python starts with a fresh one."
+                    )
                 raise config_lib.ModelError(
-                    f"{checkpoint.path} has no {name}, which the model needs."
+                    f"{checkpoint.path} has no {name}, which the model needs.{advice}"
                 )
             missing.append(name)
         elif theirs == ours:

@@ -121,3 +121,22 @@ def test_the_tokenizer_of_a_script_fits_all_that_is_said_of_it(shared):
 def test_a_folder_without_a_vocabulary(tmp_path):
     with pytest.raises(errors.InputError, match="no vocab.txt"):
         encoding.Encoder.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name, content, longest",
+    [
+        ("bert_config.json", {"max_position_embeddings": 6}, 6),
+        ("config.json", {"max_position_embeddings": 6}, 6),
+        ("run.json", {"bert_config": {"max_position_embeddings": 6}}, 6),
+        ("config.json", {}, 512),
+    ],
+)
+def test_rows_are_cut_to_the_positions_of_the_folders_model(
+    tmp_path, v50_file, name, content, longest
+):
+    (tmp_path / name).write_text(json.dumps(content))
+    encoder = encoding.Encoder.from_folder(tmp_path, vocab_file=v50_file)
+    assert encoder(["a " * 600])["input_ids"].shape == (1, longest)
+    encoder = encoding.Encoder.from_folder(tmp_path, vocab_file=v50_file, max_length=4)
+    assert encoder(["a " * 600])["input_ids"].shape == (1, 4)
