@@ -1,5 +1,6 @@
 """The command on a small model, and the MiniLM's sentence vectors against a golden."""
 
+import dataclasses
 import importlib.util
 import json
 import pathlib
@@ -126,6 +127,34 @@ def test_combinations(work):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
     with pytest.raises(config_lib.ModelError, match="1 weights for 2"):
         layer_vectors.combination("weighted", 2, [1.0])
+
+
+def test_the_rows_of_the_papers_table():
+    """Section 5.3, table 7: what it makes of the layers of a model of five."""
+    config = dataclasses.replace(toy.CONFIG, num_hidden_layers=5)
+    model = bert.BertModel(config)
+    features = {"input_ids": np.int32([[2, 5, 8, 3], [2, 9, 3, 0]]),
+                "input_mask": np.int32([[1, 1, 1, 1], [1, 1, 1, 0]])}  # fmt: skip
+    outputs = model(features, return_layers=True)
+    one, two, three, four, five = (np.asarray(x) for x in outputs["layers"])
+    np.testing.assert_array_equal(five, outputs["sequence_output"])
+    below = np.asarray(outputs["embedding_output"])
+    weights = [0.1, 0.2, 0.3, 0.4, 0.5]
+    weighted = 0.1 * one + 0.2 * two + 0.3 * three + 0.4 * four + 0.5 * five
+    for text, name, numbers, expected in (
+        ("embeddings", "none", None, below),
+        ("-2", "none", None, four),
+        ("-1", "none", None, five),
+        ("-4,-3,-2,-1", "sum", None, two + three + four + five),
+        ("-4,-3,-2,-1", "concat", None, np.concatenate([two, three, four, five], -1)),
+        ("0,1,2,3,4", "weighted", weights, weighted),
+        ("0,1,2,3,4", "sum", None, one + two + three + four + five),
+    ):
+        layers = layer_vectors.parse_layers(text, 5)
+        combine = layer_vectors.combination(name, len(layers), numbers)
+        found = layer_vectors.vectors(model, features, layers, combine)
+        np.testing.assert_allclose(found[:, :, 0], expected, rtol=1e-5, atol=1e-6)
+        assert found.shape == (2, 4, 1, expected.shape[-1])
 
 
 def test_sentence_vectors_of_the_minilm(minilm, tmp_path):

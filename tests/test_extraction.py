@@ -1,5 +1,6 @@
 """Lines to rows, windows to whole texts, vectors to files."""
 
+import collections
 import json
 import pathlib
 
@@ -118,6 +119,30 @@ def test_a_json_line_of_the_original():
         '[{"index": -1, "values": [0.123456, -2.0]}, '
         '{"index": -2, "values": [0.0, 3.0]}]}]}'
     )
+
+
+def test_lines_are_those_of_the_originals_loop():
+    """Its code, restated: what it makes of numbers, in which order its keys stand."""
+    names = ["[CLS]", "é", "##s", "[SEP]"]
+    layers = [-1, -2, -3, -4]
+    vectors = np.random.default_rng(0).normal(size=(4, 4, 500)).astype(np.float32)
+    vectors[0, 0, :4] = [2.5e-6, -0.0078125, 1e-8, 12345.678]  # ties and extremes
+    all_features = []
+    for i, token in enumerate(names):
+        all_layers = []
+        for j, layer_index in enumerate(layers):
+            output = collections.OrderedDict()
+            output["index"] = layer_index
+            output["values"] = [round(float(x), 6) for x in vectors[i, j].flat]
+            all_layers.append(output)
+        features = collections.OrderedDict()
+        features["token"] = token
+        features["layers"] = all_layers
+        all_features.append(features)
+    line = collections.OrderedDict()
+    line["linex_index"] = 7
+    line["features"] = all_features
+    assert extraction.json_line(7, names, vectors, layers) == json.dumps(line)
 
 
 TEXTS = [
