@@ -30,18 +30,24 @@ def split(paragraph, language="en"):
     """
     text = " ".join(paragraph.split())
     sentences = []
+    space = ""  # between the piece before and this one
     for piece in sentencex.segment(language, text):
-        piece = piece.strip()
-        if sentences and _belongs_to(sentences[-1], piece):
-            sentences[-1] += " " + piece
-        elif piece:
-            sentences.append(piece)
+        stripped = piece.strip()
+        if not stripped:
+            continue
+        if piece[0] == " ":
+            space = " "
+        if sentences and _belongs_to(sentences[-1], stripped):
+            sentences[-1] += space + stripped
+        else:
+            sentences.append(stripped)
+        space = " " if piece[-1] == " " else ""
     return sentences
 
 
 def _belongs_to(sentence, piece):
     """Whether a piece goes on with the sentence before it."""
-    if not any(map(str.isalnum, piece)):
+    if not any(map(str.isalnum, piece)) or piece[0] in ",;:，；：、":
         return True
     if not sentence.endswith("."):
         return False

@@ -46,6 +46,18 @@ def test_german():
     ]
 
 
+def test_what_goes_on_after_a_mark_is_joined_as_it_stood():
+    for text in (
+        "Can it be improved?: Once it fits, the question becomes this.",
+        "Who said “Why?”; and who did not?",
+        "He cried “Stop!”, and they did.",
+    ):
+        assert sentences.split(text) == [text]
+    assert sentences.split("他说：“真的吗？”，她笑了。", "zh") == [
+        "他说：“真的吗？”，她笑了。"
+    ]
+
+
 def test_nothing_but_white_space_is_lost():
     for text in ("", "  ", "no end", "...", "A.\nB.\u3000C.", 'He said "no." Then?'):
         found = "".join(sentences.split(text))
