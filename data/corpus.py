@@ -19,10 +19,21 @@ import xml.etree.ElementTree as ElementTree
 
 from absl import flags
 
-from data import errors, outputs, parallel, progress, sentences, sources, wikitext
+from data import (
+    documents,
+    errors,
+    outputs,
+    parallel,
+    progress,
+    sentences,
+    sources,
+    wikitext,
+)
 
 BATCH_CHARACTERS = 1 << 20
 
+# What makes records would refuse its line; a character has at most four bytes.
+LONGEST_SENTENCE = documents.MAX_LINE_BYTES // 4  # characters
 SHORTEST_PASSAGE = 50  # characters of a line of a <doc>
 
 _DOC = re.compile(r"<doc [^>]*>")
@@ -115,6 +126,13 @@ class Writer:
         language = self.language or source.site.language or "en"
         split = functools.partial(sentences.split, language=language)
         lines = [line for paragraph in found for line in split(paragraph)]
+        longest = max(map(len, lines), default=0)
+        if longest > LONGEST_SENTENCE:
+            raise errors.InputError(
+                f"{source.path}, line {source.line}: a sentence of {longest} "
+                "characters in the document that begins here; expected at most "
+                f"{LONGEST_SENTENCE}"
+            )
         if not reason and len(lines) < self.min_sentences:
             reason = "too short"
         return lines, reason
@@ -275,8 +293,8 @@ def main(_):
         values.skip_undecodable,
     )
     size, number = counts.pop("bytes"), counts.pop("sentences")
-    documents = ", ".join(f"{value} {name}" for name, value in counts.items())
-    print(f"documents: {documents}; {number} sentences, {size / 1e6:.1f} MB")
+    by_kind = ", ".join(f"{value} {name}" for name, value in counts.items())
+    print(f"documents: {by_kind}; {number} sentences, {size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -259,6 +259,7 @@ def test_short_documents_can_be_left_out(tmp_path):
         ("d.txt", b"One.\n\nTw\xffo.\n", "d.txt, line 3: bytes that are not utf-8"),
         ("e.jsonl", b'{"text": "x"}\n{"txt": 1}\n', 'e.jsonl, line 2: not .* "text"'),
         ("f.jsonl", b'{"text": "x"}\n{"text": \n', 'f.jsonl, line 2: not .* "text"'),
+        ("k.txt", b"One.\n\n" + b"word " * 600_000, "k.txt, line 3: a sentence of 29"),
         ("j.jsonl", b'{"text": null}\n', 'j.jsonl, line 1: not .* "text"'),
         ("g.doc", b'<doc title="x">\nx\n', "g.doc, line 1: no </doc> follows"),
         ("h.txt", b"\n\n \n", "no sentence in 1 file"),
