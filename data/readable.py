@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-from data import errors, pretraining, record_checks, records, tokenization
+from data import errors, outputs, pretraining, record_checks, records, tokenization
 
 
 def readable(row, tokens):
@@ -81,6 +81,13 @@ def show(input_file, vocab_file, num_records):
     """
     tokens = tokenization.load_vocab(vocab_file)
     paths = pretraining.files(input_file)
+    for path, (manifest, _) in outputs.find_manifests(paths).items():
+        if manifest["vocabulary"]["sha256"] != tokenization.vocab_hash(tokens):
+            raise errors.InputError(
+                f"{path} was made with another vocabulary of "
+                f"{manifest['vocabulary']['size']} tokens than "
+                f"--vocab_file={vocab_file}, which has {len(tokens)}"
+            )
     with record_checks.named(paths, {}):
         for path, number, row in itertools.islice(rows(paths), num_records):
             largest = max(row["input_ids"].max(), row["masked_lm_ids"].max())

@@ -22,6 +22,12 @@ _MEMO_SIZE = 1 << 17
 _MEMO_LONGEST = 48
 
 
+def vocab_hash(tokens):
+    """SHA-256 of a list of tokens, that of its file if that is UTF-8 with LF."""
+    content = "".join(token + "\n" for token in tokens)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def load_vocab(path):
     """Reads a vocabulary file: one token a line, UTF-8, the id is the line's number.
 
@@ -298,9 +304,8 @@ class Tokenizer:
         return [self.tokens[i] for i in ids]
 
     def vocab_hash(self):
-        """SHA-256 of the vocabulary, that of its file if that is UTF-8 with LF."""
-        content = "".join(token + "\n" for token in self.tokens)
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+        """SHA-256 of the vocabulary; see `vocab_hash`."""
+        return vocab_hash(self.tokens)
 
     def _encode_stretch(self, text):
         ids, spans = [], []
