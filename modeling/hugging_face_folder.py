@@ -59,7 +59,8 @@ def write_weights(
         for name, transpose in places:
             array = checkpoint[name]
             array = array.T if transpose else array
-            np.ascontiguousarray(array, "<f4").tofile(file)
+            # NumPy's tofile does not tell what kept it from writing.
+            file.write(np.ascontiguousarray(array, "<f4").data)
 
 
 def write(

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import resource
 
 import keras
 import numpy as np
@@ -196,6 +197,19 @@ def test_hugging_faces_own_files_are_written_byte_for_byte(
     assert (tmp_path / "model.safetensors").read_bytes() == (
         folder / "model.safetensors"
     ).read_bytes()
+
+
+def test_a_file_that_finds_no_room_is_named(shared, tmp_path):
+    found = checkpoint.read(shared / "goldens/hf_tiny/BertForMaskedLM")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            hugging_face_folder.write_weights(tmp_path / "model.safetensors", found)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(tmp_path / "model.safetensors")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_tokenizer_written_cuts_as_ours(work):
