@@ -55,6 +55,26 @@ def load(
     return dataclasses.replace(report, not_finite=tuple(not_finite))
 
 
+def load_to_train(model, source: str | os.PathLike) -> matching.Report:
+    """Loads what training starts from: the pooler may be fresh, as a head is.
+
+    Models for masked words, such as those of a language or a field, are often saved
+    without one. Half a pooler is an error still.
+
+    Args:
+      model, source: as for `load`.
+
+    Returns:
+      What was and what was not loaded.
+
+    Raises:
+      ModelError: as for `load`.
+    """
+    checkpoint = readers.read(source)
+    has_pooler = any(name.startswith("bert/pooler/") for name in checkpoint.shapes)
+    return load(model, checkpoint, () if has_pooler else ("bert/pooler",))
+
+
 def build(
     make_model: Callable,
     source: str | os.PathLike | Mapping,

@@ -100,6 +100,18 @@ class TestOriginal:
         report = checkpoint.load(heads.SpanModel(toy.CONFIG), prefix)
         assert "bert/pooler/dense/kernel" in report.missing
 
+    def test_training_may_start_with_a_fresh_pooler_but_not_with_half_of_one(
+        self, tmp_path, arrays
+    ):
+        model = heads.ClassifierModel(toy.CONFIG, num_labels=2)
+        kernel, bias = "bert/pooler/dense/kernel", "bert/pooler/dense/bias"
+        part = {n: a for n, a in arrays.items() if n not in (kernel, bias)}
+        report = checkpoint.load_to_train(model, written(tmp_path / "none", part))
+        assert set(report.missing) == {kernel, bias, "output_weights", "output_bias"}
+        half = part | {bias: arrays[bias]}
+        with pytest.raises(config_lib.ModelError, match=f"no {kernel},"):
+            checkpoint.load_to_train(model, written(tmp_path / "half", half))
+
     def test_heads_may_be_missing_or_extra_and_are_listed(self, tmp_path, arrays):
         extra = arrays | {"cls/squad/output_weights": np.ones((2, 4), np.float32)}
         model = heads.PretrainingModel(toy.CONFIG)

@@ -271,7 +271,7 @@ def _start(model, state, average, settings, reporter):
             )
         return progress
     if settings.init_checkpoint:
-        report = checkpoint.load(model, settings.init_checkpoint)
+        report = checkpoint.load_to_train(model, settings.init_checkpoint)
         reporter.say(f"{report}\nfresh optimizer slots; training starts at step 0")
     else:
         reporter.say("training starts at step 0 from random weights")
