@@ -214,7 +214,7 @@ def check_agreement(
       vocab_file: its path.
       do_lower_case: the flag.
       vocab_size: rows of the model's word table.
-      config_file: path of the configuration that says so.
+      config_file: path of the configuration, or what else says so.
 
     Raises:
       InputError: they do not go together; the sentence says what to change.

@@ -52,6 +52,15 @@ class Sentences:
         return self
 
     def __exit__(self, kind, error, trace):
+        if error is None:
+            try:
+                sys.stdout.flush()
+            except OSError as late:
+                error = late
+        if isinstance(error, BrokenPipeError):
+            # Who read the output has seen enough, as `| head` has: no error to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is flushed at exit
+            sys.exit(128 + signal.SIGPIPE)
         # In this order, for an error of the system may be of a kind of the command's.
         if isinstance(error, self._kinds):
             sys.exit(f"error: {error}")
@@ -104,15 +113,17 @@ def stop_on_signals():
     """
     if threading.current_thread() is not threading.main_thread():
         return  # only the main thread may set handlers
+    own = os.getpid()
+
+    def stop(number, _):
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() == own:  # and not a worker that has just been forked
+            # Not by way of sys.stderr, which may be in the middle of a line of its own.
+            end_of_line = b"\n" if os.isatty(2) else b""
+            os.write(2, end_of_line + b"interrupted\n")
+        sys.exit(128 + number)
+
     for number in (signal.SIGINT, signal.SIGTERM):
         # Ignored signals stay ignored: so `nohup` and shells start background jobs.
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stop)
-
-
-def _stop(number, _):
-    signal.signal(number, signal.SIG_DFL)
-    # Not by way of sys.stderr, which may be in the middle of a line of its own.
-    end_of_line = b"\n" if os.isatty(2) else b""
-    os.write(2, end_of_line + b"interrupted\n")
-    sys.exit(128 + number)
+            signal.signal(number, stop)

@@ -117,16 +117,14 @@ def open_source(folder, options):
     tokens = tokenization.load_vocab(vocab_file)
     config = opened["config"]
     _check_vocabulary(vocab_file, tokens, opened.pop("vocabulary"), folder)
-    if len(tokens) > config.vocab_size:
-        raise errors.RunError(
-            f"--vocab_file={vocab_file} has {len(tokens)} tokens, more than the "
-            f"{config.vocab_size} of the model in {folder}"
-        )
     lower, said = options.do_lower_case, opened.pop("do_lower_case")
     if lower is None:
         lower = said
     if lower is None:
         lower = encoding.find_casing(folder, tokens)
+    encoding.check_agreement(
+        tokens, vocab_file, lower, config.vocab_size, f"the model in {folder}"
+    )
     longest = options.max_seq_length or opened.pop("max_seq_length")
     opened.pop("max_seq_length", None)
     if longest > config.max_position_embeddings:

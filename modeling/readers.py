@@ -87,7 +87,7 @@ def find(path: str | os.PathLike) -> str:
     folder = os.path.dirname(path) or "."
     raise config_lib.ModelError(
         f"There is no checkpoint {path}: looked for {prefix}.index and {path}; "
-        f"{_content(folder)}."
+        f"{_content(folder)}. A name is a path here; nothing is downloaded."
     )
 
 

@@ -72,6 +72,37 @@ def test_commands_by_their_path(tmp_path, name, said):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("lines", [1, 100_000])
+def test_a_reader_that_has_seen_enough_is_no_error(lines):
+    """As `command | head -1`; one line is written when the command has ended."""
+    code = (
+        "from data import errors\n"
+        f"errors.run(lambda _: [print('a line') for _ in range({lines})])"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=conftest.ROOT, stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_an_output_that_finds_no_room_is_one():
+    code = "from data import errors; errors.run(lambda _: print('a line'))"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=conftest.ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: [Errno 28] No space left on device")
+
+
 COMMAND = """
 import multiprocessing, sys, tempfile, time
 from absl import flags
