@@ -111,8 +111,9 @@ def _add(edges, ids, root, codes, piece_id):
 def _walk(starts, ends, lengths, is_unknown):
     """Which code points begin a piece, bool [C]; which words are unknown, bool [W]."""
     begins = tf.zeros_like(lengths, tf.bool)
-    words = tf.range(tf.size(starts, tf.int64))
-    places = starts
+    # Not those that are unknown anyhow: each step of the longest takes all its time.
+    words = tf.where(is_unknown ^ True)[:, 0]
+    places = tf.gather(starts, words)
     while tf.size(places) > 0:
         begins = tf.tensor_scatter_nd_update(
             begins, places[:, tf.newaxis], tf.ones_like(places, tf.bool)
