@@ -128,13 +128,15 @@ class Rows(NamedTuple):
     place: tf.Tensor
 
 
-def rows(words, tokenizer, doc_stride):
+def rows(words, tokenizer, doc_stride, limited=lambda windows: windows):
     """Cuts texts into windows as `ner.rows` does.
 
     Args:
       words: ragged string [B, None].
       tokenizer: `in_graph_tokenization.InGraphTokenizer`.
       doc_stride: int, pieces between the starts of two windows of a text.
+      limited: function of `in_graph_windows.Windows` that returns them, whose use may
+        fail where they are too many.
 
     Returns:
       `Rows`.
@@ -162,6 +164,7 @@ def rows(words, tokenizer, doc_stride):
         tf.fill([texts.nrows()], tf.constant(room, tf.int64)),
         doc_stride,
     )
+    windows = limited(windows)
     window, place = in_graph_windows.owners(texts, windows)
     first = pieces.row_starts()
     return Rows(

@@ -53,6 +53,8 @@ def signatures(source):
         found = in_graph_windows.spans(
             pieces.ids.row_lengths(), room, windows.doc_stride
         )
+        longest = tf.reduce_max(queries.row_lengths()) + tf.reduce_max(found.length) + 3
+        found = features.limited(found, tf.size(found.text), longest, source.max_tokens)
         queries = tf.gather(queries, found.text)
         rows = tokenizer.rows(
             queries, in_graph_windows.cut(pieces.ids, found), always_pair=True

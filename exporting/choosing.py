@@ -34,17 +34,29 @@ def signatures(source):
 
     serve = features.network(call, source.config, axes=2)
 
+    def bounded(values, questions, choices, length):
+        """Values whose use fails where choices are none, or too many or too long."""
+        says = "there are no choices; expected at least one"
+        some = tf.debugging.Assert((choices > 0) | (questions == 0), [says])
+        values = features.after([some], values)
+        return features.limited(values, questions * choices, length, source.max_tokens)
+
     def from_ids(**rows):
-        return serve(rows)
+        return serve(bounded(rows, *tf.unstack(tf.shape(rows["input_ids"]), 3)))
 
     def from_examples(examples):
-        return serve(_parse(examples))
+        found = _parse(examples)
+        # Of lists of lists as one array: few long ones and many short ones are many.
+        found = bounded(found, *tf.unstack(found["input_ids"].bounding_shape(), 3))
+        return serve({k: tf.cast(x.to_tensor(), tf.int32) for k, x in found.items()})
 
     def from_text(context, choices):
         shape = tf.shape(choices)
-        first = tokenizer.tokenize(context)
+        both = tokenizer.tokenize(context), tokenizer.tokenize(tf.reshape(choices, [-1]))
+        longest = [tf.reduce_max(tf.concat([x.row_lengths(), [0]], 0)) for x in both]
+        length = tf.minimum(longest[0] + longest[1] + 3, source.max_seq_length)
+        first, second = bounded(both, *tf.unstack(shape, 2), length)
         first = tf.gather(first, tf.repeat(tf.range(shape[0]), shape[1]))
-        second = tokenizer.tokenize(tf.reshape(choices, [-1]))
         rows = tokenizer.rows(first, second, always_pair=True)  # [B * C, S]
         missing = tf.cast(tf.reshape(choices, [-1, 1]) != "", tf.int32)
         rows["input_mask"] *= missing
@@ -65,7 +77,7 @@ def signatures(source):
 
 
 def _parse(examples):
-    """Serialized examples -> features int32 [B, C, S]."""
+    """Serialized examples -> features, ragged int64 [B, C, S]."""
     found = features.parse_ragged(examples, ["choice_lengths"])
     lengths = found.pop("choice_lengths")  # [B, C]
     given = found["input_ids"].row_lengths()
@@ -76,6 +88,5 @@ def _parse(examples):
     rows = {}
     for name, values in found.items():
         choices = tf.RaggedTensor.from_row_lengths(values.values, sizes, validate=False)
-        choices = lengths.with_values(choices)  # [B, C, S]
-        rows[name] = tf.cast(choices.to_tensor(), tf.int32)
+        rows[name] = lengths.with_values(choices)
     return rows

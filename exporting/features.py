@@ -104,8 +104,11 @@ def checked(features, config):
     input_ids = features["input_ids"]
     shape = tf.shape(input_ids)
     length, positions = shape[-1], config.max_position_embeddings
-    says = f"input_ids is longer than the {positions} positions of the model:"
-    checks = [tf.debugging.Assert(length <= positions, [says, length])]
+    checks = []
+    for name in features.keys() - set(FEATURES[1:]):
+        says = f"{name} is longer than the {positions} positions of the model:"
+        width = tf.shape(features[name])[-1]
+        checks.append(tf.debugging.Assert(width <= positions, [says, width]))
     says = "input_ids has rows that hold no number"
     checks.append(
         tf.debugging.Assert((shape[0] == 0) | (tf.size(input_ids) > 0), [says])
@@ -151,6 +154,28 @@ def after(checks, values):
     """
     with tf.control_dependencies(checks):
         return tf.nest.map_structure(tf.identity, values)
+
+
+def limited(values, rows, length, limit):
+    """Values whose use fails with a sentence where a call would be too large.
+
+    What takes long is the number of tokens that go through the model, and a text of
+    any length, or a long list of choices, may become any number of them.
+
+    Args:
+      values: tensors, nested as you like, that rows for the model will be made of.
+      rows: how many, an integer tensor.
+      length: of the longest one, likewise.
+      limit: int64, tokens of a call; 0: any number.
+
+    Returns:
+      The values.
+    """
+    rows, length = tf.cast(rows, tf.int64), tf.cast(length, tf.int64)
+    says = ["the input makes", rows, "rows of", length, "tokens; expected at most"]
+    says += [limit, "tokens in a call (max_tokens)"]
+    fits = (limit == 0) | (rows * length <= limit)
+    return after([tf.debugging.Assert(fits, says)], values)
 
 
 def parse(examples, more=()):

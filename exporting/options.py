@@ -26,6 +26,7 @@ class Options:
     do_lower_case: bool | None = None
     max_seq_length: int | None = None
     null_score_diff_threshold: float | None = None
+    max_tokens: int = 0
     top_k: int = 5
     dtype: str = "float32"
 
@@ -60,6 +61,13 @@ def define_flags():
         None,
         "For questions: null_score less score above which nothing is answered; none: "
         "that of the last evaluation.",
+    )
+    flags.DEFINE_integer(
+        "max_tokens",
+        0,
+        "Most tokens that long texts or many choices may become in a call, rows times "
+        "length; 0: any number. serve.py has a limit of its own.",
+        lower_bound=0,
     )
     flags.DEFINE_integer(
         "top_k", 5, "For a masked LM: tokens for each [MASK].", lower_bound=1

@@ -44,6 +44,7 @@ def write(source, export_dir):
         # project.
         module = tf.Module()
         module.variables_of_model = [v.value for v in source.variables]
+        module.max_tokens = source.max_tokens  # a name that serve.py looks for
         module.assets = [tf.saved_model.Asset(path) for path in assets]
         unfinished = os.path.join(folder, "model")
         signatures = served.SIGNATURES[source.task](source)

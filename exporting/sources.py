@@ -6,6 +6,7 @@ import json
 import os
 
 import keras
+import tensorflow as tf
 
 from data import (
     encoding,
@@ -58,6 +59,8 @@ class Source:
       tokens: list of str, the vocabulary.
       do_lower_case: bool.
       max_seq_length: int, most tokens in a row that is made of texts.
+      max_tokens: tf.Variable, int64: tokens of a call, see `features.limited`; who
+        loads a SavedModel can change it.
       labels: tuple of str, of a classifier or tagger, or None.
       details: dict of what one task needs, see there.
     """
@@ -71,6 +74,7 @@ class Source:
     tokens: list
     do_lower_case: bool
     max_seq_length: int
+    max_tokens: tf.Variable
     labels: tuple | None
     details: dict
 
@@ -143,6 +147,7 @@ def open_source(folder, options):
         tokens=tokens,
         do_lower_case=lower,
         max_seq_length=longest,
+        max_tokens=tf.Variable(options.max_tokens, trainable=False, dtype=tf.int64),
         **opened,
     )
 

@@ -46,13 +46,21 @@ def signatures(source):
     def of_words(rows):
         return {name: encode(rows)[name]}
 
+    def limited(windows):
+        longest = tf.reduce_max(tf.concat([windows.length, [0]], 0)) + 2
+        return features.limited(
+            windows, tf.size(windows.text), longest, source.max_tokens
+        )
+
     @tf.function(
         input_signature=[tf.RaggedTensorSpec([None, None], tf.string, 1, tf.int64)],
         autograph=False,
     )
     def tag(words):
         """Ragged string [B, W] -> (logits [B, W, n], tags as numbers [B, W])."""
-        rows = in_graph_tags.rows(words, tokenizer, source.details["doc_stride"])
+        rows = in_graph_tags.rows(
+            words, tokenizer, source.details["doc_stride"], limited
+        )
         values = features.in_chunks(of_words, rows.features, {name: axes})[name]
         values = tf.gather_nd(values, tf.stack([rows.window, rows.place], 1))
         values = words.with_values(values).to_tensor()  # [B, W, …]
