@@ -13,6 +13,7 @@ from data import quiet  # noqa: F401  # isort: skip
 
 import asyncio
 import contextlib
+import os
 import sys
 
 from absl import flags
@@ -70,6 +71,16 @@ def define_flags():
         lower_bound=1,
     )
     integer("max_request_bytes", 1 << 20, "Of a body, unpacked.", lower_bound=1)
+    integer(
+        "max_tokens",
+        1 << 14,
+        "Of a call, rows times length; each window of a long text and each choice is a "
+        "row.",
+        lower_bound=1,
+    )
+    integer(
+        "max_answer_values", 1 << 24, "Numbers and strings of an answer.", lower_bound=1
+    )
     real("read_seconds", 10.0, "A request must arrive within these.", lower_bound=0.1)
     real("answer_seconds", 30.0, "An answer takes at most these.", lower_bound=0.1)
     real(
@@ -95,7 +106,7 @@ def main(_):
     with contextlib.suppress(ImportError):
         # Registers its operations, for SavedModels that use them.
         import tensorflow_text  # noqa: F401
-    served = lifetime.Served(name, FLAGS.model_base_path)
+    served = lifetime.Served(name, FLAGS.model_base_path, FLAGS.max_tokens)
     limits = application.Limits(
         max_batch_size=FLAGS.max_batch_size,
         max_wait=FLAGS.batch_timeout_micros / 1e6,
@@ -103,11 +114,14 @@ def main(_):
         max_waiting=FLAGS.max_waiting_requests,
         max_open=FLAGS.max_open_requests,
         max_request_bytes=FLAGS.max_request_bytes,
+        max_tokens=FLAGS.max_tokens,
+        max_answer_values=FLAGS.max_answer_values,
         read_seconds=FLAGS.read_seconds,
         answer_seconds=FLAGS.answer_seconds,
         drain_seconds=FLAGS.drain_seconds,
     )
-    unanswered = asyncio.run(
+    loop = asyncio.new_event_loop()
+    unanswered = loop.run_until_complete(
         lifetime.run(
             served,
             limits,
@@ -122,8 +136,10 @@ def main(_):
             f"error: {unanswered} requests had no answer within "
             f"--drain_seconds={FLAGS.drain_seconds:g}",
             file=sys.stderr,
+            flush=True,
         )
-        sys.exit(EXIT_UNANSWERED)
+    # Not sys.exit, which would wait for threads: a call of the model can't be stopped.
+    os._exit(EXIT_UNANSWERED if unanswered else 0)
 
 
 if __name__ == "__main__":

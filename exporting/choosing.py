@@ -52,7 +52,10 @@ def signatures(source):
 
     def from_text(context, choices):
         shape = tf.shape(choices)
-        both = tokenizer.tokenize(context), tokenizer.tokenize(tf.reshape(choices, [-1]))
+        both = (
+            tokenizer.tokenize(context),
+            tokenizer.tokenize(tf.reshape(choices, [-1])),
+        )
         longest = [tf.reduce_max(tf.concat([x.row_lengths(), [0]], 0)) for x in both]
         length = tf.minimum(longest[0] + longest[1] + 3, source.max_seq_length)
         first, second = bounded(both, *tf.unstack(shape, 2), length)

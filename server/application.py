@@ -8,7 +8,7 @@ import time
 
 from aiohttp import web
 
-from server import errors, measures, micro_batches, rest
+from server import answers, errors, measures, micro_batches, rest
 
 # Bodies and answers above this are read and written beside the event loop.
 _LARGE = 1 << 16
@@ -29,6 +29,9 @@ class Limits:
       max_waiting: requests that wait for a call.
       max_open: requests that are being read, wait, or are being answered.
       max_request_bytes: of a body.
+      max_tokens: of a call, counted as rows times the longest; beyond `input_mask` our
+        exports alone know how many there are.
+      max_answer_values: numbers and strings of an answer.
       read_seconds: for a request to arrive, and for a connection to be idle.
       answer_seconds: for a request to be answered.
       drain_seconds: for what is open to be answered once the server is to stop.
@@ -40,6 +43,8 @@ class Limits:
     max_waiting: int = 256
     max_open: int = 512
     max_request_bytes: int = 1 << 20
+    max_tokens: int = 1 << 14
+    max_answer_values: int = 1 << 24
     read_seconds: float = 10.0
     answer_seconds: float = 30.0
     drain_seconds: float = 30.0
@@ -160,10 +165,15 @@ class Server:
             )
         body = await self._body(request)
         is_large = len(body) > _LARGE
-        signature, read = await _beside(is_large, _read, version, body)
-        outputs = await self.batcher.submit(signature, read, self.limits.answer_seconds)
-        is_large = sum(_size(value) for value in outputs.values()) > _LARGE // 8
-        text = await _beside(is_large, rest.answer, outputs, read)
+        limits = self.limits
+        signature, read = await _beside(
+            is_large, _read, version, body, limits.max_tokens
+        )
+        outputs = await self.batcher.submit(signature, read, limits.answer_seconds)
+        is_large = sum(map(answers.count, outputs.values())) > _LARGE // 8
+        text = await _beside(
+            is_large, answers.write, outputs, read, limits.max_answer_values
+        )
         return web.Response(body=text, content_type="application/json")
 
     async def _body(self, request):
@@ -225,7 +235,7 @@ async def _read_body(request):
         return error
 
 
-def _read(version, body):
+def _read(version, body, max_tokens):
     content = rest.parse(body)
     name = rest.signature_name(content)
     if name not in version.signatures:
@@ -234,15 +244,7 @@ def _read(version, body):
             + ", ".join(sorted(version.signatures))
         )
     signature = version.signatures[name]
-    # Rows of unlike length: where axes besides the length are free, which is which?
-    may_pad = signature.pads and all(
-        len(spec.shape) == 2 for spec in signature.inputs.values()
-    )
-    return signature, rest.read(content, signature.inputs, may_pad)
-
-
-def _size(value):
-    return sum(map(_size, value)) if isinstance(value, list) else value.size
+    return signature, rest.read(content, signature.inputs, signature.axes, max_tokens)
 
 
 async def _beside(really, function, *arguments):

@@ -21,15 +21,17 @@ class Served:
     Args:
       name: str.
       base_path: as for `saved_models.newest`.
+      max_tokens: int, as for `saved_models.Version`.
 
     Raises:
       ServeError: there is none, or it can't be loaded.
     """
 
-    def __init__(self, name, base_path):
+    def __init__(self, name, base_path, max_tokens):
         self.name = name
         self._base_path = base_path
-        self.version = saved_models.Version(*saved_models.newest(base_path))
+        self._max_tokens = max_tokens
+        self.version = saved_models.Version(*saved_models.newest(base_path), max_tokens)
         self._failed = None
 
     def refresh(self):
@@ -38,7 +40,7 @@ class Served:
         if number <= self.version.number or number == self._failed:
             return False
         try:
-            self.version = saved_models.Version(folder, number)
+            self.version = saved_models.Version(folder, number, self._max_tokens)
         except errors.ServeError:
             self._failed = number  # say so once
             raise

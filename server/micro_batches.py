@@ -5,16 +5,11 @@ a few milliseconds, or while another call runs, go together.
 """
 
 import asyncio
-import collections
 import contextlib
 import dataclasses
-import re
 from concurrent import futures
 
-import numpy as np
-import tensorflow as tf
-
-from server import errors, saved_models
+from server import axes, calls, errors
 
 
 @dataclasses.dataclass(eq=False)
@@ -52,7 +47,7 @@ class Batcher:
         self._max_wait = max_wait
         self._max_waiting = max_waiting
         self._on_batch = on_batch
-        self._queue = collections.deque()
+        self._queue = {}  # of `_Work`, by arrival; a dict, for any may leave it
         self._arrival = asyncio.Event()
         self._threads = futures.ThreadPoolExecutor(num_threads, "model")
         self._loop = asyncio.get_running_loop()
@@ -82,8 +77,10 @@ class Batcher:
                 f"the request has {rows} rows; expected at most {self.max_batch_size} "
                 "(--max_batch_size)"
             )
-        if signature.pads and not request.inputs[saved_models.MASK].size:
-            raise errors.RequestError(f"{saved_models.MASK} is empty")
+        if not rows:
+            raise errors.RequestError("the request has no rows; expected at least 1")
+        if signature.axes and not request.inputs[axes.MASK].size:
+            raise errors.RequestError(f"{axes.MASK} is empty")
         if len(self._queue) >= self._max_waiting:
             raise errors.RequestError(
                 f"{self._max_waiting} requests are waiting already "
@@ -93,18 +90,20 @@ class Batcher:
         work = _Work(
             signature,
             request,
-            _key(signature, request),
+            calls.key(signature, request),
             rows,
             self._loop.time(),
             self._loop.create_future(),
         )
-        self._queue.append(work)
+        self._queue[work] = None
         self._arrival.set()
         try:
             # Unlike `wait_for` without a task, whose errors would be logged once more
             # where the client left.
             done, _ = await asyncio.wait([work.answer], timeout=seconds)
         finally:
+            # Who has left, or waited too long, takes no place of others.
+            self._queue.pop(work, None)
             work.answer.cancel()
         if not done:
             raise errors.RequestError("the model did not answer in time", 504)
@@ -115,8 +114,7 @@ class Batcher:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        while self._queue:
-            work = self._queue.popleft()
+        for work in self._queue:
             if not work.answer.done():
                 work.answer.set_exception(
                     errors.RequestError("the server is stopping", 503)
@@ -125,32 +123,46 @@ class Batcher:
 
     async def _work_off(self):
         while True:
-            batch = await self._next_batch()
-            start = self._loop.time()
+            await self._answer(await self._next_batch())
+
+    async def _answer(self, batch):
+        """Calls the model for requests; if it refuses them, for one half at a time.
+
+        So the one at fault is found, and the others get their answers.
+        """
+        batch = [work for work in batch if not work.answer.done()]
+        if not batch:
+            return
+        start = self._loop.time()
+        try:
             answers = await self._loop.run_in_executor(
-                self._threads, _answers, batch[0].signature, [w.request for w in batch]
+                self._threads,
+                calls.together,
+                batch[0].signature,
+                [work.request for work in batch],
             )
-            self._on_batch(sum(w.rows for w in batch), self._loop.time() - start)
-            for work, (outputs, error) in zip(batch, answers, strict=True):
-                if work.answer.done():
-                    continue  # the client has gone
-                if error is None:
-                    work.answer.set_result(outputs)
-                else:
-                    work.answer.set_exception(error)
+        except Exception as error:
+            if len(batch) > 1:
+                await self._answer(batch[: len(batch) // 2])
+                await self._answer(batch[len(batch) // 2 :])
+            elif not batch[0].answer.done():
+                batch[0].answer.set_exception(calls.refusal(error))
+            return
+        self._on_batch(sum(work.rows for work in batch), self._loop.time() - start)
+        for work, outputs in zip(batch, answers, strict=True):
+            if not work.answer.done():  # else the client has gone
+                work.answer.set_result(outputs)
 
     async def _next_batch(self):
         """Waits until a batch is full or its oldest request has waited enough."""
         while True:
-            while self._queue and self._queue[0].answer.done():
-                self._queue.popleft()
             wait = None
             if self._queue:
                 batch, full = self._fitting()
-                wait = self._queue[0].arrived + self._max_wait - self._loop.time()
+                wait = batch[0].arrived + self._max_wait - self._loop.time()
                 if full or wait <= 0:
                     for work in batch:
-                        self._queue.remove(work)
+                        del self._queue[work]
                     if self._queue:
                         self._arrival.set()  # another thread may take the rest
                     return batch
@@ -160,12 +172,12 @@ class Batcher:
 
     def _fitting(self):
         """What goes along with the oldest request, and whether no more would fit."""
-        oldest = self._queue[0]
+        oldest = next(iter(self._queue))
         if oldest.key is None:
             return [oldest], True
         batch, rows = [], 0
         for work in self._queue:
-            if work.key != oldest.key or work.answer.done():
+            if work.key != oldest.key:
                 continue
             if rows + work.rows > self.max_batch_size:
                 return batch, True
@@ -185,132 +197,3 @@ def _num_rows(signature, request):
             + ", ".join(f"{name} {count}" for name, count in counts.items())
         )
     return next(iter(counts.values()))
-
-
-def _key(signature, request):
-    """What requests that share a call have in common; None: this one shares none."""
-    if not signature.merges:
-        return None
-    shapes = {name: value.shape[1:] for name, value in request.inputs.items()}
-    if signature.pads:
-        if len(set(shapes.values())) > 1:
-            return None  # let the model itself say what is wrong
-        shapes = {name: shape[:-1] for name, shape in shapes.items()}
-    return signature, tuple(shapes.items())
-
-
-def _answers(signature, requests):
-    """Runs requests together, or one by one where that fails or is not possible.
-
-    Returns:
-      List of (outputs, None) or (None, exception).
-    """
-    if len(requests) > 1 and not _is_ambiguous(signature, requests):
-        try:
-            return [(outputs, None) for outputs in _together(signature, requests)]
-        except Exception:
-            pass  # one of them is at fault; the others are to have their answers
-    return [_alone(signature, request) for request in requests]
-
-
-def _alone(signature, request):
-    try:
-        return _together(signature, [request])[0], None
-    except errors.RequestError as error:
-        return None, error
-    except tf.errors.InvalidArgumentError as error:
-        return None, errors.RequestError(f"the model refuses the input: {_said(error)}")
-    except Exception as error:  # told to the client: the server must live on
-        return None, errors.RequestError(f"the model failed: {_said(error)}", 500)
-
-
-def _said(error):
-    """What an error of TensorFlow says, without where in the graph."""
-    lines = (getattr(error, "message", None) or str(error)).splitlines()
-    # The node comes after the message, and where it was made before it.
-    places = [i for i, line in enumerate(lines) if line.startswith("\t [[{{")]
-    if places and places[0]:
-        lines = lines[places[0] - 1 :]
-    said = re.sub(r"\{\{.*?\}\}", "", lines[0] if lines else "").strip()
-    if said.startswith("assertion failed: "):
-        said = " ".join(re.findall(r"\[(.*?)\](?= \[|$)", said))
-    return said[:300] or type(error).__name__
-
-
-def _is_ambiguous(signature, requests):
-    """Whether padding could not be told from another axis of the same length."""
-    if not signature.pads:
-        return False
-    shapes = [request.inputs[saved_models.MASK].shape for request in requests]
-    longest = max(shape[-1] for shape in shapes)
-    return longest in shapes[0][1:-1] and any(s[-1] != longest for s in shapes)
-
-
-def _together(signature, requests):
-    """Runs requests in one call; returns the outputs of each."""
-    longest = None
-    if signature.pads:
-        longest = max(r.inputs[saved_models.MASK].shape[-1] for r in requests)
-    inputs = {
-        name: np.concatenate([_pad(r.inputs[name], longest) for r in requests])
-        if len(requests) > 1
-        else requests[0].inputs[name]
-        for name in signature.inputs
-    }
-    outputs = signature(inputs)
-    if len(requests) == 1 and requests[0].lengths is None:
-        return [outputs]
-    rows = sum(len(r.inputs[next(iter(signature.inputs))]) for r in requests)
-    for name, value in outputs.items():
-        if len(value) != rows:
-            raise errors.RequestError(
-                f"the model gave {len(value)} rows of {name} for {rows}", 500
-            )
-    results, first = [], 0
-    for request in requests:
-        count = len(next(iter(request.inputs.values())))
-        results.append(
-            {
-                name: _own(
-                    value[first : first + count],
-                    signature.outputs[name].shape,
-                    request,
-                    longest,
-                )
-                for name, value in outputs.items()
-            }
-        )
-        first += count
-    return results
-
-
-def _pad(value, longest):
-    missing = 0 if longest is None else longest - value.shape[-1]
-    if not missing:
-        return value
-    return np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, missing)])
-
-
-def _own(value, shape, request, longest):
-    """Cuts what others' length, or longer rows', added to a request's output."""
-    if longest is None:
-        return value
-    axes = [
-        axis
-        for axis in range(1, value.ndim)
-        if (shape is None or shape[axis] is None) and value.shape[axis] == longest
-    ]
-
-    def cut(rows, length):
-        index = [slice(None)] * rows.ndim
-        for axis in axes:
-            index[axis] = slice(length)
-        return rows[tuple(index)]
-
-    if request.lengths is None:
-        return cut(value, request.inputs[saved_models.MASK].shape[-1])
-    if not axes:
-        return value
-    return [
-        cut(value[i : i + 1], length)[0] for i, length in enumerate(request.lengths)
-    ]

@@ -1,5 +1,6 @@
 """SavedModels: what they take and give, and which version of them is served."""
 
+import contextlib
 import os
 import time
 
@@ -8,17 +9,18 @@ import tensorflow as tf
 from google.protobuf import json_format
 from tensorflow.core.protobuf import saved_model_pb2
 
-from server import errors, rest
+from server import axes, errors, values
 
 FILE = "saved_model.pb"
-MASK = "input_mask"
+# The variable of our exports that says how many tokens a call may have.
+MAX_TOKENS = "max_tokens"
 
 
 def _spec(info):
     """Makes a Spec of a `TensorInfo`."""
     dtype = tf.dtypes.as_dtype(info.dtype)
     shape = tf.TensorShape(info.tensor_shape)
-    return rest.Spec(
+    return values.Spec(
         np.dtype(object) if dtype == tf.string else np.dtype(dtype.as_numpy_dtype),
         None if shape.rank is None else tuple(shape.as_list()),
     )
@@ -33,10 +35,10 @@ class Signature:
       definition: `SignatureDef`.
 
     Attributes:
-      inputs, outputs: {name: rest.Spec}.
+      inputs, outputs: {name: values.Spec}.
       has_rows: bool, the first axis of all inputs and outputs is that of rows.
-      pads: bool, rows may be padded at the end: `input_mask` says where.
-      merges: bool, requests may share a call, and each gets what it gets alone.
+      axes: as in `axes.guesses`; None where rows can't be padded, or before `prepare`.
+      output_axes: as in `axes.follow`.
     """
 
     def __init__(self, name, function, definition):
@@ -46,25 +48,40 @@ class Signature:
         self.outputs = {n: _spec(x) for n, x in sorted(definition.outputs.items())}
         every = (*self.inputs.values(), *self.outputs.values())
         self.has_rows = bool(self.inputs) and all(spec.has_rows for spec in every)
-        self.pads = self.has_rows and self._can_pad()
-        # Where the model itself pads its answers to the longest row, as it must for
-        # strings of several words, a request alone gets a shorter answer.
-        self.merges = self.pads or (
+        self.axes, self.output_axes = None, {}
+
+    @property
+    def merges(self):
+        """Whether requests may share a call, and each gets what it gets alone.
+
+        Where the model itself pads its answers to the longest row, as it must for
+        strings of several words, a request alone gets a shorter answer.
+        """
+        return self.axes is not None or (
             self.has_rows
             and all(None not in spec.shape[1:] for spec in self.outputs.values())
         )
 
-    def _can_pad(self):
-        mask = self.inputs.get(MASK)
-        return (
-            mask is not None
-            and len(mask.shape) > 1
-            and mask.shape[-1] is None
-            and all(
-                spec.shape == mask.shape and spec.dtype.kind == "i"
-                for spec in self.inputs.values()
-            )
-        )
+    def of_tokens(self, name):
+        """Whether an input has the axes of `input_mask`, and these are known."""
+        return self.axes is not None and self.axes[name] == self.axes[axes.MASK]
+
+    def prepare(self):
+        """Calls it, as the first call takes long, and finds out its axes."""
+        for guess in axes.guesses(self.inputs) if self.has_rows else ():
+            calls = []
+            try:
+                for sizes in axes.sizes(guess):
+                    inputs = axes.blank(self.inputs, guess, sizes)
+                    calls.append((sizes, self(inputs)))
+            except tf.errors.OpError:
+                continue  # the guess is wrong
+            found = axes.follow(self.outputs, calls)
+            if found is not None:
+                self.axes, self.output_axes = guess, found
+                return
+        with contextlib.suppress(tf.errors.OpError):  # it may not like a blank row
+            self(axes.blank(self.inputs))
 
     def __call__(self, inputs):
         """Returns {name: array} for {name: array}."""
@@ -78,20 +95,15 @@ class Signature:
         outputs = self._function(**tensors)
         return {name: np.asarray(outputs[name].numpy()) for name in self.outputs}
 
-    def smallest(self):
-        """Returns inputs of one row and length 1: zeros and empty strings."""
-        return {
-            name: np.full(
-                [1 if size is None else size for size in spec.shape or ()],
-                b"" if spec.dtype.kind == "O" else 0,
-                spec.dtype,
-            )
-            for name, spec in self.inputs.items()
-        }
-
 
 class Version:
     """A loaded SavedModel.
+
+    Args:
+      folder: where it is.
+      number: int, of the version.
+      max_tokens: int, tokens of a call; kept by our exports, whose graphs count what
+        becomes of strings.
 
     Attributes:
       number: int.
@@ -100,12 +112,15 @@ class Version:
       seconds: float, how long loading and the first calls took.
     """
 
-    def __init__(self, folder, number):
+    def __init__(self, folder, number, max_tokens):
         start = time.perf_counter()
         self.number = number
         try:
             definitions = _definitions(folder)
             self._loaded = tf.saved_model.load(folder)  # keeps the variables alive
+            limit = getattr(self._loaded, MAX_TOKENS, None)
+            if isinstance(limit, tf.Variable):
+                limit.assign(max_tokens)
             self.signatures = {
                 name: Signature(name, function, definitions[name])
                 for name, function in self._loaded.signatures.items()
@@ -127,16 +142,9 @@ class Version:
                 }
             }
         }
-        self._warm_up()
-        self.seconds = time.perf_counter() - start
-
-    def _warm_up(self):
-        """Calls every signature, for the first call takes long."""
         for signature in self.signatures.values():
-            try:
-                signature(signature.smallest())
-            except tf.errors.OpError:
-                continue  # zeros and empty strings are not for every model
+            signature.prepare()
+        self.seconds = time.perf_counter() - start
 
 
 def _definitions(folder):

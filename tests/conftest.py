@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -33,3 +34,30 @@ def v50_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocab") / "v50.txt"
     path.write_text("".join(token + "\n" for token in V50), encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def exported_runs(tmp_path_factory, v50_file):
+    """A folder with runs and with their exports, and the models of the runs by name."""
+    from exporting import options, saved_model, sources
+    from tests import exports, run_folders
+
+    folder = tmp_path_factory.mktemp("export")
+    models = {}
+    for run in dict.fromkeys(run for run, _ in exports.EXPORTS.values()):
+        models[run] = run_folders.make(folder / run, v50_file, run)
+    (folder / "exported").mkdir()
+    for name, (run, more) in exports.EXPORTS.items():
+        source = sources.open_source(str(folder / run), options.Options(**more))
+        saved_model.write(source, str(folder / "exported" / name))
+        if name == "classifier":
+            saved_model.write(source, str(folder / "exported" / "again"))
+    return folder, models
+
+
+@pytest.fixture(scope="session")
+def deployed(exported_runs, tmp_path_factory):
+    """The SavedModels at another place, where nothing of the runs is."""
+    folder = tmp_path_factory.mktemp("deployed") / "models"
+    shutil.copytree(exported_runs[0] / "exported", folder)
+    return folder

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import shutil
 import types
 
 import numpy as np
@@ -21,33 +20,9 @@ from data import (
     tagging,
     tokenization,
 )
-from exporting import answering, options, predicting, saved_model, sources
+from exporting import answering, options, predicting, sources
 from modeling import tagging as taggers
 from tests import export_signatures, exports, run_folders
-
-
-@pytest.fixture(scope="module")
-def work(tmp_path_factory, v50_file):
-    """Runs, the models in them, and their exports."""
-    folder = tmp_path_factory.mktemp("export")
-    models = {}
-    for run in dict.fromkeys(run for run, _ in exports.EXPORTS.values()):
-        models[run] = run_folders.make(folder / run, v50_file, run)
-    (folder / "exported").mkdir()
-    for name, (run, more) in exports.EXPORTS.items():
-        source = sources.open_source(str(folder / run), options.Options(**more))
-        saved_model.write(source, str(folder / "exported" / name))
-        if name == "classifier":
-            saved_model.write(source, str(folder / "exported" / "again"))
-    return folder, models
-
-
-@pytest.fixture(scope="module")
-def deployed(work, tmp_path_factory):
-    """The SavedModels at another place, where nothing of the runs is."""
-    folder = tmp_path_factory.mktemp("deployed") / "models"
-    shutil.copytree(work[0] / "exported", folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -66,23 +41,23 @@ def near(found, wanted, tolerance=1e-5):
 
 
 @pytest.mark.parametrize("name", export_signatures.SIGNATURES)
-def test_signatures_read_as_in_the_docs(work, name):
+def test_signatures_read_as_in_the_docs(exported_runs, name):
     assert (
-        export_signatures.read(work[0] / "exported" / name)
+        export_signatures.read(exported_runs[0] / "exported" / name)
         == export_signatures.SIGNATURES[name]
     )
 
 
-def test_names_stay_the_same_however_often_it_is_exported(work):
-    again = export_signatures.read(work[0] / "exported" / "again")
+def test_names_stay_the_same_however_often_it_is_exported(exported_runs):
+    again = export_signatures.read(exported_runs[0] / "exported" / "again")
     assert again == export_signatures.SIGNATURES["classifier"]
 
 
 @pytest.mark.parametrize(
     "name", [name for name in exports.EXPORTS if name != "vectors"]
 )
-def test_ids_and_examples_give_what_the_model_gives(work, answers, name):
-    model = work[1][exports.EXPORTS[name][0]]
+def test_ids_and_examples_give_what_the_model_gives(exported_runs, answers, name):
+    model = exported_runs[1][exports.EXPORTS[name][0]]
     rows = exports.ids_of(name)
     wanted = (model.bert if name == "encoder" else model)(rows)
     for signature in ("ids", "examples")[: 1 + (name in exports.WITH_EXAMPLES)]:
@@ -104,16 +79,16 @@ def test_ids_and_examples_give_what_the_model_gives(work, answers, name):
         assert np.abs(apart).max() > 1e-4
 
 
-def test_bfloat16_takes_half_the_space(work):
+def test_bfloat16_takes_half_the_space(exported_runs):
     sizes = []
     for name in ("masked_lm", "bfloat16"):
-        path = work[0] / "exported" / name / "variables" / "variables"
+        path = exported_runs[0] / "exported" / name / "variables" / "variables"
         reader = tf.train.load_checkpoint(str(path))
         kinds = reader.get_variable_to_dtype_map()
         shapes = reader.get_variable_to_shape_map()
-        kept = {n: shape for n, shape in shapes.items() if kinds[n] != tf.string}
+        kept = {n: shape for n, shape in shapes.items() if kinds[n].is_floating}
         sizes.append(sum(np.prod(shape) * kinds[n].size for n, shape in kept.items()))
-    numbers = sum(np.prod(v.shape) for v in work[1]["masked_lm"].variables)
+    numbers = sum(np.prod(v.shape) for v in exported_runs[1]["masked_lm"].variables)
     # The head's LayerNorm and the next-sentence head stay as they are.
     assert sizes == [4 * numbers, 2 * numbers + 2 * (8 + 8 + 2 * 8 + 2)]
 
@@ -126,14 +101,14 @@ def test_nothing_is_padded_to_a_fixed_length(answers):
 
 @pytest.mark.parametrize("name", exports.CLASSIFIERS)
 def test_texts_of_a_classifier_become_the_rows_of_the_tokenizer(
-    work, answers, tokenizer, name
+    exported_runs, answers, tokenizer, name
 ):
     encode = encoding.Encoder(tokenizer, 20)
     signatures = [s for s in ("text", "text_pair") if f"{name} {s}" in answers]
     for signature, (text_a, text_b) in itertools.product(signatures, exports.TEXTS):
         pair = text_b and signature == "text_pair"
         rows = encode([text_a], [text_b] if pair else None)
-        wanted = work[1][name](rows)["logits"]
+        wanted = exported_runs[1][name](rows)["logits"]
         found = answers[f"{name} {signature}"]
         row = exports.TEXTS.index((text_a, text_b))
         near(found["logits"][row], wanted[0])
@@ -159,9 +134,9 @@ def test_a_batch_of_no_rows_is_answered_by_none(answers, asked):
     assert found and {len(values) for values in found.values()} == {0}
 
 
-def test_a_question_that_leaves_no_room_is_refused(work):
+def test_a_question_that_leaves_no_room_is_refused(exported_runs):
     narrow = options.Options(max_seq_length=7)
-    source = sources.open_source(str(work[0] / "squad"), narrow)
+    source = sources.open_source(str(exported_runs[0] / "squad"), narrow)
     says = r"room for its context; .* a row of 7 pieces takes is\] \[3\]"
     with pytest.raises(tf.errors.InvalidArgumentError, match=says):
         answering.signatures(source)["text"](
@@ -169,7 +144,7 @@ def test_a_question_that_leaves_no_room_is_refused(work):
         )
 
 
-def test_answers_are_those_of_the_script(work, answers, tokenizer):
+def test_answers_are_those_of_the_script(exported_runs, answers, tokenizer):
     dataset = squad.Dataset(
         [
             squad.Question(str(number), question, context, (), False)
@@ -183,7 +158,7 @@ def test_answers_are_those_of_the_script(work, answers, tokenizer):
     settings = squad_windows.Settings(20, 4, 6)
     windows = squad_windows.build(dataset, tokenizer, settings, training=False)
     stream = batching.ExampleStream(windows.columns, 4, [20])
-    model = work[1]["squad"]
+    model = exported_runs[1]["squad"]
     batches = (
         model(batch) | {"record_ids": batch["record_ids"]}
         for batch in (stream.batch(rows[rows >= 0]) for rows in stream.row_batches())
@@ -215,8 +190,8 @@ def test_answers_are_those_of_the_script(work, answers, tokenizer):
 
 
 @pytest.mark.parametrize("name", exports.TAGGERS)
-def test_tags_of_words_are_those_of_the_script(work, answers, tokenizer, name):
-    model = work[1][name]
+def test_tags_of_words_are_those_of_the_script(exported_runs, answers, tokenizer, name):
+    model = exported_runs[1][name]
     words = [text.split() for text in exports.TAGGED if text]
     rows = ner.rows(words, tokenizer, 10, 4)
     columns = ner.columns(rows)
@@ -281,14 +256,14 @@ def _check_text(found):
     assert types
 
 
-def test_choices_are_scored_as_in_training(work, answers, tokenizer):
+def test_choices_are_scored_as_in_training(exported_runs, answers, tokenizer):
     questions = [
         multiple_choice.Question(context, [c for c in choices if c], None, 1)
         for context, choices in exports.CHOICES
     ]
     columns = multiple_choice.columns(questions, tokenizer, 20, labelled=False)
     batch = batching.ExampleStream(columns, 2, [20]).batch(np.arange(2))
-    logits = work[1]["choice"](batch)["logits"].numpy()
+    logits = exported_runs[1]["choice"](batch)["logits"].numpy()
     found = answers["choices"]
     there = np.array([[bool(c) for c in choices] for _, choices in exports.CHOICES])
     near(found["logits"][there], logits[batch["choice_mask"] > 0])
@@ -297,21 +272,25 @@ def test_choices_are_scored_as_in_training(work, answers, tokenizer):
     assert found["choice"].tolist() == logits.argmax(1).tolist()
 
 
-def test_choices_of_examples_are_of_one_segment_where_nothing_says_so(work, answers):
+def test_choices_of_examples_are_of_one_segment_where_nothing_says_so(
+    exported_runs, answers
+):
     rows = exports.CHOICE_IDS
     rows = rows | {"segment_ids": np.zeros_like(rows["segment_ids"])}
-    wanted = work[1]["choice"](rows)["logits"]
+    wanted = exported_runs[1]["choice"](rows)["logits"]
     near(answers["choices of one segment"]["logits"], wanted)
 
 
 @pytest.mark.parametrize("name", ["masked_lm", "left_to_right"])
-def test_masks_are_filled_from_the_whole_vocabulary(work, answers, v50_file, name):
+def test_masks_are_filled_from_the_whole_vocabulary(
+    exported_runs, answers, v50_file, name
+):
     tokenizer = tokenization.Tokenizer.from_file(v50_file, special_tokens_in_text=True)
     encode = encoding.Encoder(tokenizer, 20)
     found = answers[f"{name} text"]
     assert found["tokens"].shape == (3, 2, 3)
     for row, text in enumerate(exports.MASKED):
-        logits = work[1][name](encode([text]))["masked_lm_logits"][0]
+        logits = exported_runs[1][name](encode([text]))["masked_lm_logits"][0]
         ids = encode([text])["input_ids"][0]
         places = np.flatnonzero(ids == tokenizer.mask_id)
         assert len(places) == text.count("[MASK]")
@@ -329,13 +308,13 @@ def test_masks_are_filled_from_the_whole_vocabulary(work, answers, v50_file, nam
         assert not found["probabilities"][row, len(places) :].any()
 
 
-def test_a_masked_lm_says_whether_a_text_follows(work, answers, v50_file):
+def test_a_masked_lm_says_whether_a_text_follows(exported_runs, answers, v50_file):
     tokenizer = tokenization.Tokenizer.from_file(v50_file, special_tokens_in_text=True)
     found = answers["original text_pair"]
     encode = encoding.Encoder(tokenizer, 20)
     for row, (text_a, text_b) in enumerate(exports.TEXTS):
         rows = encode([text_a], [text_b])
-        wanted = work[1]["original"](rows)["next_sentence_logits"]
+        wanted = exported_runs[1]["original"](rows)["next_sentence_logits"]
         near(found["next_sentence_logits"][row], wanted[0])
         near(found["next_sentence_probability"][row], tf.nn.softmax(wanted)[0, 0])
     assert np.ptp(found["next_sentence_probability"]) > 0.1
@@ -353,13 +332,13 @@ def test_the_next_sentence_head_of_hugging_face_comes_along(tmp_path, v50_file, 
         near(found[key], values)
 
 
-def test_vectors_of_texts(work, answers, tokenizer):
+def test_vectors_of_texts(exported_runs, answers, tokenizer):
     encode = encoding.Encoder(tokenizer, 20)
     found, single = answers["vectors of texts"], answers["sentences"]
     assert set(single) == {"cls", "mean", "pooled_output"}
     for row, (text_a, text_b) in enumerate(exports.TEXTS):
         rows = encode([text_a], [text_b] if text_b else None)
-        wanted = work[1]["classifier"].bert(rows)
+        wanted = exported_runs[1]["classifier"].bert(rows)
         vectors = wanted["sequence_output"][0].numpy()
         near(found["sequence_output"][row, : len(vectors)], vectors)
         near(found["cls"][row], vectors[0])

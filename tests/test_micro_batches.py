@@ -1,46 +1,72 @@
 """Requests that share a call of the model get what they would get alone."""
 
 import asyncio
+import threading
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from server import errors, micro_batches, rest, saved_models
+from server import axes, errors, micro_batches, rest, saved_models
 
 IDS = ("input_ids", "input_mask")
-INT = np.dtype(np.int32)
+
+
+def signature(inputs, outputs, function=None):
+    """A Signature: {name: (type, sizes)}, or the number of free axes of int32."""
+
+    def infos(specs):
+        made = {}
+        for name, spec in specs.items():
+            spec = (tf.int32, *[None] * spec) if isinstance(spec, int) else spec
+            shape = tf.TensorShape(spec[1:]).as_proto()
+            made[name] = types.SimpleNamespace(
+                dtype=spec[0].as_datatype_enum, tensor_shape=shape
+            )
+        return made
+
+    definition = types.SimpleNamespace(inputs=infos(inputs), outputs=infos(outputs))
+    return saved_models.Signature("name", function, definition)
 
 
 class Model:
-    """Stands for a signature: per position and per row, sums of the real ids."""
+    """Stands for one of rows of ids: per position and per row, sums of the real ids.
 
-    def __init__(self, axes=0, merges=True):
-        """`axes`: how many free axes there are between rows and length."""
-        shape = (None,) * (axes + 2)
-        self.inputs = {name: rest.Spec(INT, shape) for name in IDS}
-        self.outputs = {
-            "each": rest.Spec(INT, shape),
-            "sum": rest.Spec(INT, shape[:-1]),
-        }
-        self.has_rows, self.pads, self.merges = True, merges, merges
+    Args:
+      axes: how many free axes there are between rows and length.
+      ready: whether it is known which axes are which.
+
+    Attributes:
+      calls: the shape of the ids of each call.
+    """
+
+    def __init__(self, axes=0, ready=True):
         self.calls = []
+        self.signature = signature(
+            dict.fromkeys(IDS, axes + 2),
+            {"each": axes + 2, "sum": axes + 1},
+            self._call,
+        )
+        if ready:
+            self.signature.prepare()
+        self.calls.clear()
 
-    def __call__(self, inputs):
-        ids, mask = (inputs[name] for name in IDS)
-        self.calls.append(ids.shape)
-        if (ids > 99).any():
+    def _call(self, input_ids, input_mask):
+        self.calls.append(tuple(input_ids.shape))
+        if tf.reduce_any(input_ids > 99):
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
                 "Graph execution error:\n\nDetected at node x\n"
                 "assertion failed: [ids are above] [99]\n\t [[{{node x}}]]",
             )
-        return {"each": 2 * ids * mask, "sum": (ids * mask).sum(-1)}
+        real = input_ids * input_mask
+        return {"each": 2 * real, "sum": tf.reduce_sum(real, -1)}
 
 
 def request(ids, lengths=None):
+    lengths = lengths and {f"{axes.MASK}:1": lengths}
     ids = np.array(ids, np.int32)
     inputs = {"input_ids": ids, "input_mask": (ids > 0).astype(np.int32)}
     return rest.Request(inputs, True, lengths)
@@ -59,7 +85,8 @@ def submit_all(model, requests, **options):
         batcher = micro_batches.Batcher(**options)
         try:
             return await asyncio.gather(
-                *(batcher.submit(model, r) for r in requests), return_exceptions=True
+                *(batcher.submit(model.signature, r) for r in requests),
+                return_exceptions=True,
             )
         finally:
             await batcher.close()
@@ -102,30 +129,27 @@ def test_rows_of_one_request_are_cut_to_their_own_length():
 
 
 def test_who_sends_what_the_model_refuses_is_told_alone():
+    """It is looked for by halves, so that most of the others still go together."""
     model = Model()
-    good, bad, other = submit_all(
-        model, [request([[1]]), request([[100]]), request([[2]])]
-    )
-    assert good["sum"].tolist() == [1] and other["sum"].tolist() == [2]
+    good, other, bad, last = submit_all(model, [request([[i]]) for i in (1, 2, 100, 3)])
+    assert [a["sum"].tolist() for a in (good, other, last)] == [[1], [2], [3]]
+    assert model.calls == [(4, 1), (2, 1), (2, 1), (1, 1), (1, 1)]
     assert isinstance(bad, errors.RequestError) and bad.status == 400
     assert str(bad) == "the model refuses the input: ids are above 99"
 
 
 def test_an_axis_as_long_as_the_padding_is_not_cut():
-    """Three choices beside padding to length three: which of them is the length?"""
+    """Three choices beside padding to length three."""
     model = Model(axes=1)
     short, long = [[[1], [2], [3]]], [[[4, 5, 6]] * 3]
     answers = submit_all(model, [request(short), request(long)])
-    assert model.calls == [(1, 3, 1), (1, 3, 3)]
+    assert model.calls == [(2, 3, 3)]
     assert [a["sum"].tolist() for a in answers] == [[[1, 2, 3]], [[15, 15, 15]]]
-    longer = [[[4, 5, 6, 7]] * 3]
-    answers = submit_all(model, [request(short), request(longer)])
-    assert model.calls[2:] == [(2, 3, 4)]
     assert answers[0]["each"].tolist() == [[[2], [4], [6]]]
 
 
 def test_what_can_not_be_told_apart_runs_alone():
-    model = Model(merges=False)
+    model = Model(ready=False)
     submit_all(model, [request([[1, 2]]), request([[3, 4]])])
     assert model.calls == [(1, 2), (1, 2)]
 
@@ -139,6 +163,8 @@ def test_inputs_of_unlike_shape_are_left_to_the_model_or_refused():
     )
     [error] = submit_all(Model(), [request(np.zeros((2, 0)))])
     assert str(error) == "input_mask is empty"
+    [error] = submit_all(Model(), [request(np.zeros((0, 2)))])
+    assert str(error) == "the request has no rows; expected at least 1"
 
 
 def test_more_than_may_wait_are_refused_at_once():
@@ -153,8 +179,8 @@ def test_what_nobody_waits_for_is_not_computed():
 
     async def run():
         batcher = micro_batches.Batcher(4, 0.05, 10, 1)
-        gone = asyncio.create_task(batcher.submit(model, request([[1]])))
-        stays = asyncio.create_task(batcher.submit(model, request([[2]])))
+        gone = asyncio.create_task(batcher.submit(model.signature, request([[1]])))
+        stays = asyncio.create_task(batcher.submit(model.signature, request([[2]])))
         await asyncio.sleep(0)
         gone.cancel()
         answer = await stays
@@ -165,46 +191,124 @@ def test_what_nobody_waits_for_is_not_computed():
     assert model.calls == [(1, 1)]
 
 
-def signature(inputs, outputs):
-    """What is found out of a SignatureDef: {name: (type, sizes)}."""
+def test_who_has_left_or_waited_too_long_holds_no_place():
+    """The model is busy; all places are taken by requests that end before it does."""
+    busy, free = threading.Event(), threading.Event()
 
-    def infos(specs):
-        made = {}
-        for name, (dtype, *sizes) in specs.items():
-            shape = tf.TensorShape(sizes).as_proto()
-            made[name] = types.SimpleNamespace(
-                dtype=dtype.as_datatype_enum, tensor_shape=shape
-            )
-        return made
+    def call(x):
+        busy.set()
+        free.wait()
+        return {"y": x}
 
-    definition = types.SimpleNamespace(inputs=infos(inputs), outputs=infos(outputs))
-    return saved_models.Signature("name", None, definition)
+    slow = signature({"x": 1}, {"y": 1}, call)
+    asked = rest.Request({"x": np.zeros(1, np.int32)}, True)
+
+    async def run():
+        batcher = micro_batches.Batcher(1, 0.0, 2, 1)
+        tasks = [asyncio.create_task(batcher.submit(slow, asked))]
+        await asyncio.to_thread(busy.wait)
+        try:
+            for ends in (asyncio.Task.cancel, None):
+                seconds = None if ends else 0.01
+                waiting = [batcher.submit(slow, asked, seconds) for _ in range(2)]
+                waiting = list(map(asyncio.create_task, waiting))
+                await asyncio.sleep(0)
+                with pytest.raises(errors.RequestError, match="2 requests are waiting"):
+                    await batcher.submit(slow, asked)
+                for task in waiting if ends else ():
+                    ends(task)
+                results = await asyncio.gather(*waiting, return_exceptions=True)
+                assert [getattr(r, "status", None) for r in results] == (
+                    [None, None] if ends else [504, 504]
+                )
+                assert batcher.waiting == 0
+            tasks.append(asyncio.create_task(batcher.submit(slow, asked)))
+        finally:
+            free.set()
+        answers = await asyncio.gather(*tasks)
+        await batcher.close()
+        return answers
+
+    assert [a["y"].tolist() for a in asyncio.run(run())] == [[0], [0]]
+
+
+LENGTH, OWN = f"{axes.MASK}:1", "positions:1"
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "pads", "merges"),
+    ("inputs", "outputs", "makes", "found", "merges"),
     [
-        ({"input_ids": 2, "input_mask": 2}, {"y": (tf.float32, None, None)}, 1, 1),
-        ({"input_ids": 3, "input_mask": 3}, {"y": (tf.float32, None, None)}, 1, 1),
-        # Positions have a length of their own, which nothing says where it ends.
         (
-            {"input_mask": 2, "positions": (tf.int32, None, 4)},
-            {"y": (tf.int32, None)},
-            0,
-            1,
+            {"input_ids": 2, "input_mask": 2},
+            {"y": 2},
+            lambda **x: {"y": x["input_ids"]},
+            {"y": {1: LENGTH}},
+            True,
         ),
-        ({"input_ids": 2}, {"y": (tf.float32, None, None)}, 0, 0),
-        ({"input_ids": 2}, {"y": (tf.float32, None, 3)}, 0, 1),
-        ({"text": (tf.string, None)}, {"y": (tf.float32, None, 3)}, 0, 1),
-        ({"text": (tf.string, None)}, {"tags": (tf.string, None, None)}, 0, 0),
-        ({"text": (tf.string,)}, {"y": (tf.float32, None)}, 0, 0),
-        ({"input_ids": 2, "input_mask": 2}, {"y": (tf.float32,)}, 0, 0),
+        (
+            {"input_ids": 3, "input_mask": 3},
+            {"y": 2},
+            lambda **x: {"y": x["input_ids"][:, :, 0]},
+            {"y": {1: LENGTH}},
+            True,
+        ),
+        # As free as the ids, but of another length.
+        (
+            {"input_ids": 2, "input_mask": 2, "positions": 2},
+            {"y": 2, "z": (tf.int32, None, 4)},
+            lambda **x: {"y": x["positions"], "z": tf.zeros([1, 4], tf.int32)},
+            {"y": {1: OWN}, "z": {}},
+            True,
+        ),
+        # Of the same length, or the model fails.
+        (
+            {"input_mask": 2, "positions": 2},
+            {"y": 2},
+            lambda **x: {"y": tf.reshape(x["positions"], tf.shape(x["input_mask"]))},
+            {"y": {1: LENGTH}},
+            True,
+        ),
+        # An axis that is of no input, though it was as long as one the first time.
+        (
+            {"input_ids": 2, "input_mask": 2},
+            {"y": 2},
+            lambda **x: {"y": tf.zeros([1, 2], tf.int32)},
+            None,
+            False,
+        ),
+        ({"input_ids": 2}, {"y": 2}, lambda **x: {"y": x["input_ids"]}, None, False),
+        (
+            {"input_ids": 2},
+            {"y": (tf.float32, None, 3)},
+            lambda **x: {"y": tf.zeros([1, 3])},
+            None,
+            True,
+        ),
+        (
+            {"text": (tf.string, None)},
+            {"tags": (tf.string, None, None)},
+            lambda **x: {"tags": x["text"][:, tf.newaxis]},
+            None,
+            False,
+        ),
+        (
+            {"text": (tf.string,)},
+            {"y": (tf.float32, None)},
+            lambda **x: {"y": tf.zeros([1])},
+            None,
+            False,
+        ),
+        (
+            {"input_ids": 2, "input_mask": 2},
+            {"y": (tf.float32,)},
+            lambda **x: {"y": tf.zeros([])},
+            None,
+            False,
+        ),
     ],
 )
-def test_what_a_signature_allows_is_read_off_its_shapes(inputs, outputs, pads, merges):
-    inputs = {
-        name: (tf.int32, *[None] * spec) if isinstance(spec, int) else spec
-        for name, spec in inputs.items()
-    }
-    made = signature(inputs, outputs)
-    assert (made.pads, made.merges) == (bool(pads), bool(merges))
+def test_what_a_signature_allows_is_found_out(inputs, outputs, makes, found, merges):
+    made = signature(inputs, outputs, makes)
+    made.prepare()
+    assert (made.axes is not None) == (found is not None)
+    assert (made.output_axes, made.merges) == (found or {}, merges)

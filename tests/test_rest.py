@@ -5,21 +5,25 @@ import json
 import numpy as np
 import pytest
 
-from server import errors, rest
+from server import answers, errors, rest, values
 
 FLOAT, INT = np.dtype(np.float32), np.dtype(np.int32)
 STRING = np.dtype(object)
-NUMBER = {"x": rest.Spec(FLOAT, (None,))}
+NUMBER = {"x": values.Spec(FLOAT, (None,))}
 SEVERAL = {
-    "tag": rest.Spec(STRING, (None,)),
-    "signal": rest.Spec(INT, (None, 5)),
-    "sensor": rest.Spec(INT, (None, 2, 2)),
+    "tag": values.Spec(STRING, (None,)),
+    "signal": values.Spec(INT, (None, 5)),
+    "sensor": values.Spec(INT, (None, 2, 2)),
 }
-ROWS = {name: rest.Spec(INT, (None, None)) for name in ("input_ids", "input_mask")}
+ROWS = {name: values.Spec(INT, (None, None)) for name in ("input_ids", "input_mask")}
 
 
 def read(text, specs, **options):
     return rest.read(rest.parse(text.encode()), specs, **options)
+
+
+def written(outputs, request, most=1000):
+    return answers.write(outputs, request, most)
 
 
 def refused(text, specs=NUMBER):
@@ -62,7 +66,7 @@ def test_rows_and_columns_of_several_inputs():
 def test_numbers_that_json_has_not():
     inputs = read('{"instances": [NaN, Infinity, -Infinity]}', NUMBER).inputs
     np.testing.assert_array_equal(inputs["x"], [np.nan, np.inf, -np.inf])
-    answer = rest.answer({"y": inputs["x"]}, rest.Request(inputs, True))
+    answer = written({"y": inputs["x"]}, rest.Request(inputs, True))
     assert answer == b'{"predictions": [NaN, Infinity, -Infinity]}'
 
 
@@ -72,12 +76,12 @@ def test_answers_name_outputs_only_where_there_are_several():
     inputs = {"x": np.zeros(2)}
     row, column = rest.Request(inputs, True), rest.Request(inputs, False)
     # 0.2 as float32 is 0.20000000298…; the shortest decimal that is the same is 0.2.
-    assert rest.answer(one, row) == b'{"predictions": [0.2, 3.0]}'
-    assert rest.answer(one, column) == b'{"outputs": [0.2, 3.0]}'
-    assert json.loads(rest.answer(two, row)) == {
+    assert written(one, row) == b'{"predictions": [0.2, 3.0]}'
+    assert written(one, column) == b'{"outputs": [0.2, 3.0]}'
+    assert json.loads(written(two, row)) == {
         "predictions": [{"y": 0.2, "n": [1]}, {"y": 3.0, "n": [2]}]
     }
-    assert json.loads(rest.answer(two, column)) == {
+    assert json.loads(written(two, column)) == {
         "outputs": {"y": [0.2, 3.0], "n": [[1], [2]]}
     }
 
@@ -85,7 +89,7 @@ def test_answers_name_outputs_only_where_there_are_several():
 def test_strings_are_text_and_bytes_where_the_name_says_so():
     values = np.array(["ä".encode(), b"b"], object)
     request = rest.Request({"x": values}, False)
-    answer = rest.answer({"word": values, "image_bytes": values}, request)
+    answer = written({"word": values, "image_bytes": values}, request)
     assert json.loads(answer)["outputs"] == {
         "word": ["ä", "b"],
         "image_bytes": [{"b64": "w6Q="}, {"b64": "Yg=="}],
@@ -96,20 +100,93 @@ def test_outputs_without_rows_need_columns():
     request = rest.Request({"x": np.zeros(2)}, True)
     for value in (np.float32(1), np.zeros(3)):
         with pytest.raises(errors.RequestError, match='ask with "inputs"'):
-            rest.answer({"y": np.asarray(value)}, request)
+            written({"y": np.asarray(value)}, request)
 
 
-def test_rows_of_unlike_length_are_padded_where_a_mask_says_so():
+def test_rows_of_unlike_length_are_filled_where_it_is_known_what_is_what():
     text = """{"instances": [{"input_ids": [7, 8, 9], "input_mask": [1, 1, 1]},
                              {"input_ids": [5], "input_mask": [1]}]}"""
-    request = read(text, ROWS, may_pad=True)
+    axes = {name: ("length",) for name in ROWS}
+    request = read(text, ROWS, axes=axes, most=6)
     assert request.inputs["input_ids"].tolist() == [[7, 8, 9], [5, 0, 0]]
     assert request.inputs["input_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert request.lengths == [3, 1]
+    assert request.lengths == {"length": [3, 1]}
     assert "lengths 1 and 3 side by side" in refused(text.encode(), ROWS)
+    with pytest.raises(
+        errors.RequestError, match=r"6 numbers .* at most 5 \(--max_tok"
+    ):
+        read(text, ROWS, axes=axes, most=5)
     unlike = text.replace("[5]", "[5, 6]")
-    with pytest.raises(errors.RequestError, match=r"instances\[1\]: input_ids has"):
-        read(unlike, ROWS, may_pad=True)
+    says = r"instances\[1\]: input_ids has the length 2, but input_mask has 1"
+    with pytest.raises(errors.RequestError, match=says):
+        read(unlike, ROWS, axes=axes, most=6)
+    empty = text.replace("[5]", "[]").replace("[1]", "[]")
+    with pytest.raises(errors.RequestError, match=r"instances\[1\]: input_mask is emp"):
+        read(empty, ROWS, axes=axes, most=6)
+    for wrong, says in (("5", "has 5 at depth 1"), ('["a"]', 'has the string "a"')):
+        with pytest.raises(errors.RequestError, match=says):
+            read(text.replace("[5]", wrong), ROWS, axes=axes, most=6)
+
+
+def test_lists_in_rows_and_other_inputs_have_lengths_of_their_own():
+    """Choices of a question, and places that have nothing to do with its tokens."""
+    specs = {
+        "input_ids": values.Spec(INT, (None, None, None)),
+        "input_mask": values.Spec(INT, (None, None, None)),
+        "places": values.Spec(INT, (None, None)),
+        "two": values.Spec(INT, (None, 2)),
+    }
+    axes = dict.fromkeys(specs, ("choices", "length"))
+    axes |= {"places": ("places",), "two": (None,)}
+    rows = [([[7, 8], [9]], [3]), ([[1], [2], [3, 4, 5]], []), ([[], [6]], [6, 7])]
+    rows = [
+        {
+            "input_ids": ids,
+            "input_mask": [[1] * len(choice) for choice in ids],
+            "places": places,
+            "two": [1, 2],
+        }
+        for ids, places in rows
+    ]
+    text = json.dumps({"instances": rows})
+    request = read(text, specs, axes=axes, most=27)
+    assert request.inputs["input_ids"].tolist() == [
+        [[7, 8, 0], [9, 0, 0], [0, 0, 0]],
+        [[1, 0, 0], [2, 0, 0], [3, 4, 5]],
+        [[0, 0, 0], [6, 0, 0], [0, 0, 0]],
+    ]
+    assert request.inputs["places"].tolist() == [[3, 0], [0, 0], [6, 7]]
+    assert request.inputs["two"].tolist() == [[1, 2]] * 3
+    assert request.lengths == {
+        "choices": [2, 3, 2],
+        "length": [2, 3, 1],
+        "places": [1, 0, 2],
+    }
+    with pytest.raises(errors.RequestError, match="input_ids .* 27 numbers"):
+        read(text, specs, axes=axes, most=26)
+    rows[1]["input_mask"][2] = [1]
+    says = (
+        r"\[1\]: input_ids has the length \[1, 1, 3\], but input_mask has \[1, 1, 1\]"
+    )
+    with pytest.raises(errors.RequestError, match=says):
+        read(json.dumps({"instances": rows}), specs, axes=axes, most=27)
+
+
+def test_filling_up_makes_little_of_little():
+    """A long row beside many short ones is refused before it is made."""
+    rows = [[1]] * 10_000 + [[1] * 100_000]
+    rows = [{"input_ids": row, "input_mask": row} for row in rows]
+    axes = {name: ("length",) for name in ROWS}
+    with pytest.raises(errors.RequestError, match="1000100000 numbers"):
+        read(json.dumps({"instances": rows}), ROWS, axes=axes, most=1 << 14)
+
+
+def test_an_answer_may_have_so_many_values():
+    outputs = {"y": np.zeros([2, 3]), "n": [np.zeros(2), np.zeros(4)]}
+    request = rest.Request({"x": np.zeros(2)}, True)
+    assert len(json.loads(written(outputs, request, 12))["predictions"]) == 2
+    with pytest.raises(errors.RequestError, match="has 12 values; expected at most 11"):
+        written(outputs, request, 11)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +247,12 @@ def test_ids_are_integers_that_fit(value, sentence):
     ],
 )
 def test_strings_are_strings_or_base64(value, sentence):
-    specs = {"text": rest.Spec(STRING, (None,))}
+    specs = {"text": values.Spec(STRING, (None,))}
     assert sentence in refused(f'{{"inputs": {{"text": [{value}]}}}}'.encode(), specs)
 
 
 def test_an_open_rank_takes_what_comes():
-    specs = {"x": rest.Spec(FLOAT, None)}
+    specs = {"x": values.Spec(FLOAT, None)}
     assert read('{"inputs": 3}', specs).inputs["x"].shape == ()
     assert read('{"inputs": [[1, 2]]}', specs).inputs["x"].shape == (1, 2)
     deep = b"[" * 200 + b"1" + b"]" * 200

@@ -28,6 +28,7 @@ from server import application, lifetime, saved_models
 from tests import drive, toy
 
 LIMITS = ["--max_request_bytes=20000", "--read_seconds=1", "--max_open_requests=60"]
+LIMITS += ["--max_tokens=550"]
 PREDICT = "/v1/models/toy:predict"
 HEAD = f"POST {PREDICT} HTTP/1.1\r\nHost: a\r\n"
 FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -46,6 +47,10 @@ def save(folder, model):
     def from_text(text):
         return {"length": tf.strings.length(text), "upper": tf.strings.upper(text)}
 
+    def endless(text):
+        steps = tf.where(text == "begin", 1 << 62, 0)
+        return {"steps": tf.map_fn(_count, tf.cast(steps, tf.int64))}
+
     ids = [tf.TensorSpec([None, None], tf.int32, name) for name in FEATURES]
     text = tf.TensorSpec([None], tf.string, "text")
     module = tf.Module()
@@ -55,8 +60,15 @@ def save(folder, model):
             **{spec.name: spec for spec in ids}
         ),
         "text": tf.function(from_text).get_concrete_function(text=text),
+        "endless": tf.function(endless).get_concrete_function(text=text),
     }
     tf.saved_model.save(module, str(folder), signatures)
+
+
+def _count(steps):
+    return tf.while_loop(lambda i: i < steps, lambda i: i + 1, [tf.zeros_like(steps)])[
+        0
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +86,14 @@ def exported(tmp_path_factory):
 class Process:
     """A server that has said where it listens."""
 
-    def __init__(self, folder, log):
+    def __init__(self, folder, log, *flags):
         command = [sys.executable, "serve.py", "--model_name=toy", "--rest_api_port=0"]
-        command += [f"--model_base_path={folder}", "--poll_seconds=0.2", *LIMITS]
+        command += [
+            f"--model_base_path={folder}",
+            "--poll_seconds=0.2",
+            *LIMITS,
+            *flags,
+        ]
         # Not a pipe: one that nobody reads would stop the server when it is full.
         self.log = log
         with open(log, "w") as file:
@@ -163,7 +180,7 @@ def test_status_metadata_and_health(server):
     spec = {"name": "toy", "signature_name": "", "version": "10"}
     assert metadata["model_spec"] == spec
     signatures = metadata["metadata"]["signature_def"]["signature_def"]
-    assert set(signatures) == {"serving_default", "text"}
+    assert set(signatures) == {"serving_default", "text", "endless"}
     ids = signatures["serving_default"]["inputs"]["input_ids"]
     assert ids["dtype"] == "DT_INT32"
     assert [dim["size"] for dim in ids["tensor_shape"]["dim"]] == ["-1", "-1"]
@@ -219,6 +236,10 @@ def test_strings_and_bytes(server):
     [
         (PREDICT, {"instances": rows([17])}, 400, "longer than the 16 positions"),
         (PREDICT, {"instances": rows([2]) * 33}, 400, "33 rows; expected at most 32"),
+        (PREDICT, {"instances": rows([600])}, 400, "600 numbers with all rows"),
+        (PREDICT, {"inputs": {n: [] for n in FEATURES}}, 400, "request has no rows"),
+        (PREDICT, {"signature_name": "text", "inputs": []}, 400, "has no rows"),
+        (PREDICT, {"instances": []}, 400, '"instances" is an empty list'),
         (PREDICT, {"signature_name": "x", "inputs": 1}, 400, "no signature x; the"),
         (PREDICT, {"signature_name": 1, "inputs": 1}, 400, '"signature_name" is 1'),
         (PREDICT, b" " * 20001, 413, "larger than 20000 bytes (--max_request_bytes)"),
@@ -360,6 +381,26 @@ def test_sigterm_answers_what_is_open_and_ends_with_0(server):
     assert server.log.stat().st_size < 5000
 
 
+@pytest.mark.parametrize(("answer_seconds", "code"), [(30.0, 1), (0.2, 0)])
+def test_a_call_that_does_not_end_is_ended(exported, tmp_path, answer_seconds, code):
+    """With 1 where somebody waits for it, with 0 where it was given up before."""
+    flags = ["--drain_seconds=0.3", f"--answer_seconds={answer_seconds}"]
+    server = Process(exported[0], tmp_path / "stderr", *flags)
+    body = json.dumps({"signature_name": "endless", "instances": ["begin"]}).encode()
+    sent = f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    with server.connect(sent) as connection:
+        if code:
+            while "serve_open_requests 2.0" not in server.ask("/metrics")[1]:
+                time.sleep(0.01)
+        else:
+            assert connection.recv(99).startswith(b"HTTP/1.1 504 ")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=10) == code
+    said = "1 requests had no answer within --drain_seconds=0.3"
+    assert (said in server.log.read_text()) == bool(code)
+    server.process.stdout.close()
+
+
 def _line_with(server, word):
     for line in server.process.stdout:
         if word in line:
@@ -409,6 +450,6 @@ def test_the_highest_number_is_the_newest(tmp_path, names, want):
 def test_a_damaged_model_is_a_sentence(tmp_path):
     (tmp_path / saved_models.FILE).write_bytes(b"no model")
     with pytest.raises(saved_models.errors.ServeError) as error:
-        saved_models.Version(str(tmp_path), 1)
+        saved_models.Version(str(tmp_path), 1, 99)
     assert str(error.value).startswith(f"{tmp_path} can't be loaded: ")
     assert "\n" not in str(error.value)
