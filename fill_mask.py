@@ -13,7 +13,7 @@ from absl import flags
 
 from data import errors as data_errors
 from data import utf8
-from exporting import options, predicting
+from exporting import lines, options, predicting
 from modeling import config as config_lib
 from training import errors
 
@@ -63,7 +63,7 @@ def show(predictor, text, where):
     Raises:
       InputError: there is none.
     """
-    (found,) = predictor([predicting.Item(where, {"text": text})])
+    (found,) = predictor([lines.Item(where, {"text": text})])
     if not found["masks"]:
         raise data_errors.InputError(f"{where}: no [MASK] in {text!r}")
     print(text)

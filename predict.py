@@ -11,9 +11,9 @@ comes out for each task.
 
 from data import quiet  # noqa: F401  # isort: skip
 
-import contextlib
 import json
-import sys
+import os
+import stat
 
 from absl import flags
 
@@ -24,6 +24,9 @@ from modeling import config as config_lib
 from training import errors
 
 FLAGS = flags.FLAGS
+
+# Seconds that a line of a pipe or a terminal waits for others to share its batch.
+_PATIENCE = 0.1
 
 
 def define_flags():
@@ -47,23 +50,47 @@ def main(_):
     predictor = predicting.Predictor(
         FLAGS.model_dir, options.from_flags(FLAGS), FLAGS.batch_size, FLAGS.n_best_size
     )
-    with contextlib.ExitStack() as files:
-        lines, name = sys.stdin.buffer, "standard input"
-        if FLAGS.input_file != "-":
-            name = FLAGS.input_file
-            lines = files.enter_context(open(name, "rb"))
-        if FLAGS.output_file == "-":
-            utf8.write_standard_output()
-            write = sys.stdout.write
-        else:
-            output = files.enter_context(outputs.Files([FLAGS.output_file]))
+    is_standard = FLAGS.input_file == "-"
+    # Not closed: a thread may still wait for a line from it when all ends.
+    lines = open(0 if is_standard else FLAGS.input_file, "rb")  # noqa: SIM115
+    name = "standard input" if is_standard else FLAGS.input_file
+    seconds = None if _is_file(lines) else _PATIENCE
+    answers = (
+        json.dumps(found, ensure_ascii=False) + "\n"
+        for found in predictor.predict(lines, name, seconds)
+    )
+    if FLAGS.output_file != "-":
+        _write(answers, FLAGS.output_file)
+        return
+    utf8.write_standard_output()
+    for answer in answers:
+        print(answer, end="", flush=True)
 
-            def write(text):
-                output.append(0, text.encode())
 
-        for found in predictor.predict(lines, name):
-            write(json.dumps(found, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+def _is_file(stream):
+    """Whether all its lines are there already, and not only those that came so far."""
+    return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+
+
+def _write(answers, path):
+    """Writes a file; where a line can't be used, those before it to another one."""
+    partial, count, failure = f"{path}.partial", 0, None
+    with outputs.Files([partial]) as file:
+        try:
+            for answer in answers:
+                file.append(0, answer.encode())
+                count += 1
+        except data_errors.InputError as error:
+            failure = error
+    if failure is None:
+        os.replace(partial, path)
+        return
+    if not count:
+        os.remove(partial)
+        raise failure
+    raise data_errors.InputError(
+        f"{failure}; the {count} answers before it are in {partial}"
+    )
 
 
 if __name__ == "__main__":

@@ -86,13 +86,14 @@ def read_lines(lines, name):
       name: of where they are from, for messages.
 
     Yields:
-      Question for each question in them. One without an id gets name:line.
+      (number of the line, Question) for each question in them. One without an id gets
+      name:line.
 
     Raises:
       InputError: as for `read`.
     """
     for item in _read_lines(name, lines):
-        yield item.question
+        yield item.line, item.question
 
 
 def locate(context, answer):
@@ -141,6 +142,7 @@ def collector_paused():
 class _Item(NamedTuple):
     question: Question
     version_2: bool
+    line: int | None
 
 
 def _read_file(path):
@@ -238,7 +240,7 @@ def _read_question(place, item, context, version_2, default_id=None):
     is_impossible = place.get(item, "is_impossible", bool, default=unmarked)
     answers = () if is_impossible else tuple(_read_answers(place, item))
     question = Question(name, text, context, answers, is_impossible)
-    return _Item(question, version_2 or is_impossible)
+    return _Item(question, version_2 or is_impossible, place.line)
 
 
 def _read_answers(place, item):

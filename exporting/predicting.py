@@ -1,22 +1,16 @@
-"""Lines of text or JSON -> what a trained model says of them, as JSON.
+"""What a trained model says of texts, as JSON."""
 
-A line is one text or, where it begins with "{", a JSON object with the texts that the
-task's signature takes and, if it is to come back, an "id".
-"""
-
-import itertools
-import json
 import re
-from typing import NamedTuple
 
 import tensorflow as tf
 
 from data import errors as data_errors
-from data import squad, utf8
 from exporting import (
     answering,
+    arriving,
     embedding,
     features,
+    lines,
     objects,
     saved_model,
     served,
@@ -25,7 +19,7 @@ from exporting import (
 from exporting import options as options_lib
 from training import errors
 
-# Lines that are read, answered and written together.
+# Lines that are answered and written together, if so many are there.
 _CHUNK = 1000
 
 # {task: (signature, its inputs)}. Of one input a line may be the text itself.
@@ -37,22 +31,6 @@ _SIGNATURES = {
     "masked_lm": (features.FROM_TEXT, ("text",)),
     "encoder": (embedding.VECTORS, ("text_a",)),
 }
-# An input that may be left out, and what it is then.
-_DEFAULTS = {"text_b": ""}
-
-
-class Item(NamedTuple):
-    """What is asked.
-
-    Attributes:
-      where: the line, for messages.
-      inputs: dict of str, of `choices` a list of them.
-      id: JSON value, or None.
-    """
-
-    where: str
-    inputs: dict
-    id: object = None
 
 
 class Predictor:
@@ -94,52 +72,71 @@ class Predictor:
                 "most"
             )
 
-    def predict(self, lines, name):
+    def predict(self, asked, name, seconds=None):
         """Predicts line by line, so there may be any number.
 
         Args:
-          lines: iterable of bytes.
+          asked: iterable of bytes, lines of text or JSON, see `lines`.
           name: of where they are from, for messages.
+          seconds: float, how long a line waits for others to come; None: until there
+            are many or no more.
 
         Yields:
           A dict for JSON for each line that is not empty.
 
         Raises:
-          InputError: a line can't be used; the message names it.
+          InputError: a line can't be used; the message names it. All lines before it
+            have been answered.
         """
-        read = _questions if self.task == "squad" else self._items
-        items = read(_decoded(lines, name), name)
-        while chunk := list(itertools.islice(items, _CHUNK)):
-            yield from self(chunk)
+        is_squad = self.task == "squad"
+        items = lines.read(asked, name, _SIGNATURES[self.task][1], is_squad)
+        for chunk in arriving.lists(items, _CHUNK, seconds):
+            for found in self._answers(chunk):
+                if isinstance(found, data_errors.InputError):
+                    raise found
+                yield found
 
     def __call__(self, items):
         """Predicts what is in memory.
 
         Args:
-          items: list of `Item`.
+          items: list of `lines.Item`.
 
         Returns:
           List of dicts for JSON, in the same order.
+
+        Raises:
+          InputError: one can't be used.
         """
+        answers = self._answers(items)
+        for found in answers:
+            if isinstance(found, data_errors.InputError):
+                raise found
+        return answers
+
+    def _answers(self, items):
+        """A dict for each item, or the InputError that says why there is none."""
         # What is of a length goes together, so that little is padded.
         order = sorted(range(len(items)), key=lambda i: _length(items[i]))
-        found = [None] * len(items)
+        answers = [None] * len(items)
         for start in range(0, len(order), self._batch_size):
             batch = order[start : start + self._batch_size]
-            rows = self._batch([items[i] for i in batch])
-            for i, row in zip(batch, rows, strict=True):
-                found[i] = row if items[i].id is None else {"id": items[i].id} | row
-        return found
+            found = self._batch([items[i] for i in batch])
+            for i, answer in zip(batch, found, strict=True):
+                answers[i] = answer
+        return answers
 
     def _batch(self, items):
         try:
-            return self._run(items)
+            rows = self._run(items)
         except tf.errors.InvalidArgumentError as error:
             if len(items) > 1:  # Which is it?
                 return [self._batch([item])[0] for item in items]
-            raise data_errors.InputError(
-                f"{items[0].where}: {_sentence(error)}"
-            ) from None
+            return [data_errors.InputError(f"{items[0].where}: {_sentence(error)}")]
+        return [
+            row if item.id is None else {"id": item.id} | row
+            for item, row in zip(items, rows, strict=True)
+        ]
 
     def _run(self, items):
         name, names = _SIGNATURES[self.task]
@@ -162,86 +159,6 @@ class Predictor:
             inputs[key] = tf.constant(values, tf.string)
         outputs = {k: v.numpy() for k, v in self._signatures[name](**inputs).items()}
         return [{k: v[i] for k, v in outputs.items()} for i in range(len(items))]
-
-    def _items(self, lines, name):
-        names = _SIGNATURES[self.task][1]
-        needed = [key for key in names if key not in _DEFAULTS]
-        for number, line in enumerate(lines, 1):
-            line, where = line.strip("\r\n"), f"{name}:{number}"
-            if not line.strip():
-                continue
-            if line.lstrip().startswith("{"):
-                try:
-                    item = _item(where, line, names)
-                except RecursionError:
-                    raise data_errors.InputError(
-                        f"{where}: the JSON is nested too deeply"
-                    ) from None
-                yield item
-                continue
-            if len(needed) > 1:
-                needed = " and ".join(f'"{key}"' for key in needed)
-                raise data_errors.InputError(
-                    f"{where}: expected a JSON object with {needed}"
-                )
-            defaults = {key: _DEFAULTS[key] for key in names if key in _DEFAULTS}
-            yield Item(where, defaults | {needed[0]: line})
-
-
-def _item(where, line, names):
-    """The item in a line of JSON."""
-    try:
-        values = json.loads(line)
-    except ValueError as error:
-        raise data_errors.InputError(f"{where}: not JSON: {error}") from None
-    _check_keys(where, values, (*names, "id"))
-    inputs = {}
-    for key in names:
-        value = values.get(key, _DEFAULTS.get(key))
-        if key == "choices":
-            right = isinstance(value, list) and value and all(map(utf8.is_text, value))
-            kind = "a list of texts, none of them empty"
-            right = right and all(value)
-        else:
-            right, kind = utf8.is_text(value), "a text"
-        if not right:
-            found = json.dumps(value, ensure_ascii=False)[:40]
-            found = f"it is {found}" if key in values else "it is missing"
-            raise data_errors.InputError(
-                f'{where}: expected "{key}" to be {kind}; {found}'
-            )
-        inputs[key] = value
-    return Item(where, inputs, values.get("id"))
-
-
-def _check_keys(where, values, names):
-    """Raises InputError for a key that means nothing, or an id that can't be said."""
-    for key in values:
-        if key not in names:
-            # What is missing may be what was misspelt.
-            allowed = ", ".join(f'"{name}"' for name in names)
-            raise data_errors.InputError(
-                f"{where}: unknown key {json.dumps(key)}; expected {allowed}"
-            )
-    try:
-        said = json.dumps(values.get("id"), ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        raise data_errors.InputError(
-            f'{where}: "id" has a number that JSON can\'t say; expected a finite one'
-        ) from None
-    utf8.check(said, f'{where}: "id"')
-
-
-def _questions(lines, name):
-    """Items of JSON lines with questions, in all forms that `squad` reads."""
-    for question in squad.read_lines(lines, name):
-        inputs = {"question": question.text, "context": question.context}
-        yield Item(f"question {question.id!r}", inputs, question.id)
-
-
-def _decoded(lines, name):
-    for number, line in enumerate(lines, 1):
-        yield utf8.decode(line, f"{name}:{number}", number == 1)
 
 
 def _length(item):

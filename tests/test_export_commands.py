@@ -1,13 +1,16 @@
 """The commands that use a trained model: what they write, and what they say."""
 
 import json
+import subprocess
+import sys
+import threading
 import types
 
 import numpy as np
 import pytest
 
 from data import errors
-from exporting import objects, options, predicting, sources
+from exporting import arriving, lines, objects, options, predicting, sources
 from modeling import checkpoint
 from tests import drive, run_folders
 
@@ -42,12 +45,14 @@ def work(tmp_path_factory, v50_file):
         ("bytes", b"caf\xe9"),
     ):
         (folder / f"{name}.txt").write_bytes(b"the fox\n" + line + b"\n")
+    (folder / "first.txt").write_bytes(b"{\n")
     (folder / "questions.jsonl").write_text(
         json.dumps({"id": "x", "question": "the fox ?", "context": "a b, c " * 9})
         + "\n"
         + json.dumps({"question": "?", "context": ""})
     )
     (folder / "words.txt").write_text("the\nfox\n")
+    (folder / "masks.txt").write_text(f"a [MASK]\n{'a ' * 20}[MASK]\n[MASK] a\n")
 
     def export(run, to, *more):
         return [
@@ -73,6 +78,11 @@ def work(tmp_path_factory, v50_file):
         ),
         "predict run": predict("multi_label", "lines.txt"),
         "questions": predict("squad", "questions.jsonl", "--n_best_size=3"),
+        "too large": predict("squad", "questions.jsonl", "--max_tokens=40"),
+        "refused": predict("masked_lm", "masks.txt"),
+        "first is bad": predict(
+            exported, "first.txt", f"--output_file={folder / 'none'}"
+        ),
         "fill": [
             "fill_mask.py",
             f"--model_dir={folder / 'masked_lm'}",
@@ -100,6 +110,22 @@ def work(tmp_path_factory, v50_file):
     }
     found = drive.run_with_output(*commands.values())
     return folder, dict(zip(commands, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "answered", "message"),
+    [
+        ("broken", "never.partial", "; the 1 answers before it are in"),
+        ("refused", None, "masks.txt:2: [MASK] stands behind the 18 pieces"),
+        ("too large", None, "questions.jsonl:1: the input makes 7 rows of"),
+    ],
+)
+def test_what_comes_before_a_bad_line_is_answered(work, name, answered, message):
+    code, said, output = work[1][name]
+    assert code == 1 and message in said
+    output = (work[0] / answered).read_text() if answered else output
+    wanted = {"broken": ["value"], "refused": ["masks"], "too large": []}[name]
+    assert [key for row in rows(output) for key in row] == wanted
 
 
 def rows(text):
@@ -182,7 +208,8 @@ def test_what_is_wrong_is_one_sentence(work, name, message):
     code, said, _ = work[1][name]
     assert code == 1 and message in said
     assert said.startswith("error: ") and "\n" not in said
-    assert not (work[0] / "x").exists() and not list(work[0].glob("never*"))
+    assert not (work[0] / "x").exists() and not list(work[0].glob("none*"))
+    assert [path.name for path in work[0].glob("never*")] == ["never.partial"]
 
 
 @pytest.mark.parametrize("name", ["squad", "ner"])
@@ -204,9 +231,8 @@ def test_lines_of_questions_are_read_or_refused_with_their_place():
         (b'{"question": "\\ud800", "context": "a"}', "a:1: question is not UTF-8"),
         (b'{"id": NaN, "question": "q", "context": "a"}', "a:1: id: found NaN"),
     ):
-        lines = predicting._decoded([line], "a")
         with pytest.raises(errors.InputError, match=says):
-            list(predicting._questions(lines, "a"))
+            list(lines.read([line], "a", ("question", "context"), True))
 
 
 @pytest.mark.parametrize(
@@ -261,3 +287,65 @@ def test_rows_of_outputs_become_objects():
         "label": "dog",
         "probabilities": {"fox": 0.25, "dog": 0.75},
     }
+
+
+def test_a_list_is_as_full_as_it_can_be():
+    for seconds in (None, 60.0):
+        assert list(arriving.lists(range(7), 3, seconds)) == [[0, 1, 2], [3, 4, 5], [6]]
+        assert not list(arriving.lists([], 3, seconds))
+
+
+def test_what_came_before_a_failure_is_given_first():
+    def items():
+        yield 1
+        raise OSError("no more")
+
+    for seconds in (None, 60.0):
+        found = arriving.lists(items(), 3, seconds)
+        assert next(found) == [1]
+        with pytest.raises(OSError, match="no more"):
+            next(found)
+
+
+def test_what_comes_slowly_does_not_wait_for_more():
+    may_go_on = threading.Event()
+
+    def items():
+        yield 1
+        assert may_go_on.wait(60)
+        yield 2
+
+    found = arriving.lists(items(), 3, 0.01)
+    assert next(found) == [1]
+    may_go_on.set()
+    assert list(found) == [[2]]
+
+
+def test_who_types_a_line_gets_its_answer_before_the_next(work):
+    """And a bad line ends the command though more may come."""
+    command = [sys.executable, "predict.py", f"--model_dir={work[0] / 'exported/1'}"]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=drive.ROOT,
+    )
+    guard = threading.Timer(120, process.kill)
+    guard.start()
+    try:
+        for typed in (b"the fox\n\n", b'{"id": 3, "text_a": "a dog"}\n'):
+            process.stdin.write(typed)
+            process.stdin.flush()
+            assert "value" in json.loads(process.stdout.readline())
+        process.stdin.write(b"a dog\n{\n")
+        process.stdin.flush()
+        assert "value" in json.loads(process.stdout.readline())
+        assert process.wait() == 1
+        assert process.stdout.read() == b""
+        said = process.stderr.read().decode().splitlines()[-1]
+        assert said.startswith("error: standard input:5: not JSON")
+    finally:
+        guard.cancel()
+        process.kill()
+        process.communicate()
