@@ -82,7 +82,12 @@ def define_flags():
         "max_answer_values", 1 << 24, "Numbers and strings of an answer.", lower_bound=1
     )
     real("read_seconds", 10.0, "A request must arrive within these.", lower_bound=0.1)
-    real("answer_seconds", 30.0, "An answer takes at most these.", lower_bound=0.1)
+    real(
+        "answer_seconds",
+        30.0,
+        "The model answers within these, and the client takes its answer within these.",
+        lower_bound=0.1,
+    )
     real(
         "drain_seconds",
         30.0,

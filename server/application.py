@@ -33,7 +33,7 @@ class Limits:
         exports alone know how many there are.
       max_answer_values: numbers and strings of an answer.
       read_seconds: for a request to arrive, and for a connection to be idle.
-      answer_seconds: for a request to be answered.
+      answer_seconds: for the model to answer, and for a client to take the answer.
       drain_seconds: for what is open to be answered once the server is to stop.
     """
 
@@ -107,6 +107,7 @@ class Server:
         status = 499  # the client has gone, if nothing else becomes of it
         try:
             response = await self._answer(request, handler)
+            await self._send(request, response)
             status = response.status
             return response
         finally:
@@ -115,6 +116,19 @@ class Server:
                 self.idle.set()
             self.measures.open.set(self.open)
             self.measures.answered(endpoint, status, time.perf_counter() - start)
+
+    async def _send(self, request, response):
+        """Sends an answer while the request counts as open, for it is large or slow."""
+
+        async def send():
+            await response.prepare(request)
+            await response.write_eof()
+
+        try:
+            await asyncio.wait_for(send(), self.limits.answer_seconds)
+        except asyncio.TimeoutError:
+            request.transport.abort()
+            raise ConnectionResetError("the client does not take its answer") from None
 
     async def _answer(self, request, handler):
         try:
