@@ -298,7 +298,7 @@ def test_compressed_text(tmp_path, v50_file):
     found = []
     for name, data in (
         ("text.txt", TEXT.encode()),
-        ("text.txt.gz", gzip.compress(TEXT.encode())),
+        ("text.txt.gz", gzip.compress(TEXT.encode(), mtime=0)),
     ):
         (tmp_path / name).write_bytes(data)
         output = str(tmp_path / f"{name}.tfrecord")
