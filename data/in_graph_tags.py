@@ -148,14 +148,14 @@ def rows(words, tokenizer, doc_stride, limited=lambda windows: windows):
             "expected 3 and 1 at least"
         )
     pieces = tokenizer.tokenize(words.values)  # [W, None]
-    # A word without a visible character still gets its tag.
-    empty = pieces.row_lengths() == 0
-    unknown = tf.RaggedTensor.from_row_lengths(
-        tf.fill([tf.math.count_nonzero(empty)], tokenizer.unk_id),
-        tf.cast(empty, tf.int64),
-        validate=False,
-    )
-    pieces = tf.concat([pieces, unknown], 1)
+    # A word without a visible character still gets its tag: it is one [UNK], which is
+    # put behind all pieces to be taken from there.
+    lengths = pieces.row_lengths()
+    end = tf.size(pieces.values, tf.int64)
+    first = tf.where(lengths == 0, end, pieces.row_starts())
+    values = tf.pad(pieces.values, [[0, 1]], constant_values=tokenizer.unk_id)
+    places = tf.ragged.range(first, first + tf.maximum(lengths, 1))
+    pieces = places.with_values(tf.gather(values, places.values))
     texts = tf.RaggedTensor.from_row_splits(
         pieces.values, tf.gather(pieces.row_splits, words.row_splits), validate=False
     )  # [B, None]

@@ -113,16 +113,16 @@ class InGraphTokenizer(tf.Module):
         length_a, length_b = truncated_lengths(
             length_a, length_b, self.max_seq_length, has_b > 0
         )
-        column = tf.zeros_like(length_a)[:, tf.newaxis]  # [B, 1]
-        parts = [column + self.cls_id, _first(a, length_a), column + self.sep_id]
         total = length_a + 2
         if b is not None:
-            last = _first(tf.RaggedTensor.from_tensor(column + self.sep_id), has_b)
-            parts += [_first(b, length_b), last]
             total += length_b + has_b
-        input_ids = tf.concat(parts, 1).to_tensor(self.pad_id)  # [B, S]
-        place = tf.range(tf.shape(input_ids)[1])
+        place = tf.range(tf.reduce_max(tf.concat([total, [0]], 0)))  # [S]
         mask = place < total[:, tf.newaxis]  # [B, S]
+        input_ids = tf.where(mask, self.sep_id, self.pad_id)
+        input_ids = tf.where(place == 0, self.cls_id, input_ids)
+        input_ids = _put(input_ids, a, tf.ones_like(length_a), length_a)
+        if b is not None:
+            input_ids = _put(input_ids, b, length_a + 2, length_b)
         second = mask & (place >= length_a[:, tf.newaxis] + 2)  # [B, S]
         return {
             "input_ids": input_ids,
@@ -210,13 +210,23 @@ def _by_row(values, rows, text):
     ]
 
 
-def _first(ragged, lengths):
-    """The first `lengths[i]` elements of each row."""
-    lengths = tf.cast(lengths, tf.int64)
-    row = ragged.value_rowids()
-    place = tf.range(tf.size(row, tf.int64)) - tf.gather(ragged.row_starts(), row)
-    kept = tf.boolean_mask(ragged.values, place < tf.gather(lengths, row))
-    return tf.RaggedTensor.from_row_lengths(kept, lengths, validate=False)
+def _put(rows, ragged, columns, lengths):
+    """Rows with the first elements of others in them.
+
+    `tf.concat` of ragged tensors would do, but transposes integers, of which oneDNN
+    says on the standard error that it can't.
+
+    Args:
+      rows: int32 [B, S].
+      ragged: int32 [B, None].
+      columns, lengths: int32 [B], where in each row they go, and how many.
+    """
+    place = tf.range(tf.shape(rows)[1]) - columns[:, tf.newaxis]  # [B, S]
+    inside = (place >= 0) & (place < lengths[:, tf.newaxis])
+    first = tf.cast(ragged.row_starts(), tf.int32)[:, tf.newaxis]
+    # One more, for what isn't inside has to be something, too.
+    values = tf.pad(ragged.values, [[0, 1]])
+    return tf.where(inside, tf.gather(values, tf.where(inside, first + place, 0)), rows)
 
 
 def truncated_lengths(length_a, length_b, max_seq_length, is_pair=None):

@@ -205,19 +205,29 @@ def parse_ragged(examples, more=()):
     """
     kind = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
     found = tf.io.parse_example(examples, dict.fromkeys((*FEATURES, *more), kind))
-    lengths = found["input_ids"].row_lengths()
+    tokens = found["input_ids"]
+    lengths = tokens.row_lengths()
     some = tf.reduce_all(lengths > 0)
     checks = [tf.debugging.Assert(some, ["an example has no input_ids"])]
-    for name, default in zip(FEATURES[1:], (1, 0), strict=True):
+    for name in FEATURES[1:]:
         own = found[name].row_lengths()
         right = tf.reduce_all((own == 0) | (own == lengths))
         says = f"an example has another number of {name} than of input_ids"
         checks.append(tf.debugging.Assert(right, [says]))
-        missing = tf.where(own == 0, lengths, 0)
-        values = tf.fill([tf.reduce_sum(missing)], tf.constant(default, tf.int64))
-        filled = tf.RaggedTensor.from_row_lengths(values, missing, validate=False)
-        found[name] = tf.concat([found[name], filled], 1)
-    return after(checks, found)
+    found = after(checks, found)
+    row = tokens.value_rowids()
+    place = tf.range(tf.size(row, tf.int64)) - tf.gather(tokens.row_starts(), row)
+    for name, default in zip(FEATURES[1:], (1, 0), strict=True):
+        own = found[name]
+        # Behind all values stands the default.
+        values = tf.pad(own.values, [[0, 1]], constant_values=default)
+        places = tf.where(
+            tf.gather(own.row_lengths() == 0, row),
+            tf.size(own.values, tf.int64),
+            tf.gather(own.row_starts(), row) + place,
+        )
+        found[name] = tokens.with_values(tf.gather(values, places))
+    return found
 
 
 def in_chunks(run, features, outputs):

@@ -33,7 +33,7 @@ def negative_log_likelihood(logits, transitions, label_ids, weights):
     inside = positions < lengths[:, None]  # [B, S]
 
     # An empty row has a sum of 0 - 0 here.
-    loss = _log_partition(logits, transitions, inside) - _score(
+    loss = _log_partition(logits, transitions, lengths) - _score(
         logits, transitions, label_ids, inside
     )
     return tf.reduce_sum(loss), tf.reduce_sum(tf.cast(labelled, tf.float32))
@@ -53,7 +53,7 @@ def _score(logits, transitions, label_ids, inside):
     )
 
 
-def _log_partition(logits, transitions, inside):
+def _log_partition(logits, transitions, lengths):
     """Log of the sum of exp(score) over all labellings; float32 [B]."""
 
     def step(before, now):
@@ -62,7 +62,7 @@ def _log_partition(logits, transitions, inside):
         return tf.where(inside_now[:, None], totals + logits_now, before)
 
     by_step = tf.transpose(logits, [1, 0, 2])  # [S, B, n]
-    inside_by_step = tf.transpose(inside)  # [S, B]
+    inside_by_step = _inside(lengths, tf.shape(logits)[1])
     first = by_step[0]
     # tf.scan keeps every state, which the backward pass needs anyway.
     states = tf.scan(step, (by_step[1:], inside_by_step[1:]), initializer=first)
@@ -93,6 +93,11 @@ def objective():
     )
 
 
+def _inside(lengths, steps):
+    """Which steps are in each row; bool [steps, B]."""
+    return tf.range(steps)[:, None] < tf.cast(lengths, tf.int32)
+
+
 def best_paths(logits, transitions, lengths):
     """Viterbi: the labels whose scores and transitions add up to most.
 
@@ -108,8 +113,7 @@ def best_paths(logits, transitions, lengths):
     length = tf.shape(logits)[1]
     logits = tf.pad(tf.cast(logits, tf.float32), [[0, 0], [0, 2], [0, 0]])
     steps = tf.transpose(logits, [1, 0, 2])  # [S + 2, B, n]
-    inside = tf.sequence_mask(lengths, length + 2)  # [B, S + 2]
-    inside = tf.transpose(inside)[..., None]  # [S + 2, B, 1]
+    inside = _inside(lengths, length + 2)[..., None]  # [S + 2, B, 1]
     same = tf.range(tf.shape(logits)[2], dtype=tf.int64)
 
     def forward(before, now):
@@ -128,5 +132,7 @@ def best_paths(logits, transitions, lengths):
     def back(label, labels_before):
         return tf.gather(labels_before, label, batch_dims=1)
 
-    before = tf.scan(back, came_from, initializer=last, reverse=True)
-    return tf.transpose(before)[:, :length]
+    before = tf.scan(back, came_from, initializer=last, reverse=True)  # [S + 1, B]
+    # As floats: of integers oneDNN says on the standard error that it can't.
+    paths = tf.transpose(tf.cast(before, tf.float32))
+    return tf.cast(paths, tf.int64)[:, :length]

@@ -101,14 +101,28 @@ SIGNATURES |= {
 
 def read(folder):
     """What `saved_model_cli show` tells of a SavedModel, as `SIGNATURES` has it."""
+    return {
+        name: f"{_described(signature.inputs)} -> {_described(signature.outputs)}"
+        for name, signature in _graph(folder).signature_def.items()
+        if signature.method_name == tf.saved_model.PREDICT_METHOD_NAME
+    }
+
+
+def transposed(folder):
+    """The types of what a SavedModel's functions transpose."""
+    return {
+        tf.dtypes.as_dtype(node.attr["T"].type)
+        for function in _graph(folder).graph_def.library.function
+        for node in function.node_def
+        if node.op == "Transpose"
+    }
+
+
+def _graph(folder):
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((folder / "saved_model.pb").read_bytes())
     [graph] = saved.meta_graphs
-    return {
-        name: f"{_described(signature.inputs)} -> {_described(signature.outputs)}"
-        for name, signature in graph.signature_def.items()
-        if signature.method_name == tf.saved_model.PREDICT_METHOD_NAME
-    }
+    return graph
 
 
 def _described(tensors):

@@ -48,6 +48,14 @@ def test_signatures_read_as_in_the_docs(exported_runs, name):
     )
 
 
+@pytest.mark.parametrize("name", exports.EXPORTS)
+def test_nothing_is_done_of_which_onednn_complains(exported_runs, name):
+    """It writes an error for people where a graph transposes integers."""
+    folder = exported_runs[0] / "exported" / name
+    types_ = export_signatures.transposed(folder)
+    assert types_ and types_ <= {tf.float32, tf.bfloat16}
+
+
 def test_names_stay_the_same_however_often_it_is_exported(exported_runs):
     again = export_signatures.read(exported_runs[0] / "exported" / "again")
     assert again == export_signatures.SIGNATURES["classifier"]
