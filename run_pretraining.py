@@ -101,6 +101,7 @@ def main(_):
     config = config_lib.BertConfig.from_file(FLAGS.bert_config_file)
     if FLAGS.left_to_right:
         config = dataclasses.replace(config, left_to_right=True)
+        FLAGS.no_next_sentence = True  # [CLS], at the left end, sees nothing but itself
     if FLAGS.max_seq_length > config.max_position_embeddings:
         raise errors.RunError(
             f"--max_seq_length={FLAGS.max_seq_length} is more than the "

@@ -6,6 +6,8 @@
 The page holds all it needs, curves included, and opens from a file.
 """
 
+from data import quiet  # noqa: F401  # isort: skip
+
 import base64
 import glob
 import html
