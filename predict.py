@@ -74,6 +74,7 @@ def _is_file(stream):
 
 def _write(answers, path):
     """Writes a file; where a line can't be used, those before it to another one."""
+    path = os.path.realpath(path)  # a link stays, as it does in `outputs.Files`
     partial, count, failure = f"{path}.partial", 0, None
     with outputs.Files([partial]) as file:
         try:
