@@ -194,13 +194,7 @@ def prepare(args, strategy):
     """
     task = _task(args)
     config = fine_tuning.read_config(args)
-    tokenizer = encoding.open_tokenizer(
-        args.vocab_file,
-        args.do_lower_case,
-        config.vocab_size,
-        args.bert_config_file,
-        args.init_checkpoint,
-    )
+    tokenizer = encoding.open_tokenizer(**fine_tuning.vocabulary(args, config))
     settings = training_flags.make_settings(args, strategy, 1, 0, task.metrics[0])
     read = functools.partial(classification.read, args.data_dir, language=args.language)
     training = read(task.train) if args.do_train else None

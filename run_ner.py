@@ -224,13 +224,7 @@ def prepare(args, strategy):
       Job.
     """
     config = fine_tuning.read_config(args)
-    tokenizer = encoding.open_tokenizer(
-        args.vocab_file,
-        args.do_lower_case,
-        config.vocab_size,
-        args.bert_config_file,
-        args.init_checkpoint,
-    )
+    tokenizer = encoding.open_tokenizer(**fine_tuning.vocabulary(args, config))
     settings = training_flags.make_settings(args, strategy, 1, 0, "f1")
 
     def read(wanted, path):

@@ -120,6 +120,22 @@ def read_config(parsed):
     return config
 
 
+def vocabulary(parsed, config):
+    """Returns the arguments of `data.encoding.open_tokenizer`, by name.
+
+    Args:
+      parsed: absl's FLAGS with `define_flags`.
+      config: BertConfig.
+    """
+    return {
+        "vocab_file": parsed.vocab_file,
+        "do_lower_case": parsed.do_lower_case,
+        "vocab_size": config.vocab_size,
+        "config_file": parsed.bert_config_file,
+        "checkpoint": parsed.init_checkpoint,
+    }
+
+
 def padding(parsed, settings, strategy):
     """Returns the options of `data.batching.padding`, by name.
 
