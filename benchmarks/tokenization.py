@@ -17,7 +17,8 @@ import tensorflow_text
 import tokenizers
 from absl import flags
 
-from data import errors, in_graph_tokenization, tokenization
+from data import errors, tokenization
+from data.in_graph import tokenization as in_graph_tokenization
 
 _WIKIPEDIA = (
     pathlib.Path(__file__).resolve().parents[2] / "shared/data/wikipedia/extracted"

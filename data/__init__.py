@@ -1,9 +1,7 @@
 """Text in, arrays out. What stands where:
 
 text        tokenization, normalization, unicode14, encoding
-in graphs   the same inside a SavedModel: in_graph_tokenization, with its parts
-            in_graph_normalization, in_graph_wordpiece and in_graph_tables;
-            in_graph_windows, in_graph_answers, in_graph_tags
+in_graph    the same, and what answers and tags need, inside a SavedModel
 corpus      corpus (a command), sources, wikitext, sentences; vocab (a command)
 commands    errors, inputs, outputs, progress, utf8; quiet imports TensorFlow silently
 records     create_pretraining_data and inspect (commands); documents, instances,

@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from data import in_graph_answers, in_graph_windows
+from data.in_graph import answers as in_graph_answers
+from data.in_graph import windows as in_graph_windows
 from exporting import features
 
 N_BEST = "n_best"

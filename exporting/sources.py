@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from data import (
     encoding,
-    in_graph_tokenization,
     squad_decoding,
     squad_windows,
     tokenization,
 )
+from data.in_graph import tokenization as in_graph_tokenization
 from modeling import (
     bert,
     checkpoint,

@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from data import in_graph_tags, in_graph_tokenization
+from data.in_graph import tags as in_graph_tags
+from data.in_graph import tokenization as in_graph_tokenization
 from exporting import features
 from modeling import crf
 

@@ -8,14 +8,14 @@ import pytest
 import tensorflow as tf
 
 from data import (
-    in_graph_answers,
-    in_graph_tokenization,
-    in_graph_windows,
     squad,
     squad_decoding,
     squad_windows,
     tokenization,
 )
+from data.in_graph import answers as in_graph_answers
+from data.in_graph import tokenization as in_graph_tokenization
+from data.in_graph import windows as in_graph_windows
 
 WORDS = "the quick Café brown,fox hello world 我爱 a\u0301\u0323 \u200b 😀!".split()
 GAPS = [" ", "\u3000", "\u00a0 ", "\n"]

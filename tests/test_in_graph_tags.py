@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from data import (
     errors,
-    in_graph_tags,
-    in_graph_tokenization,
     ner,
     tagging,
     tokenization,
 )
+from data.in_graph import tags as in_graph_tags
+from data.in_graph import tokenization as in_graph_tokenization
 from modeling import crf
 
 

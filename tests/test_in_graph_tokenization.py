@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from data import (
     errors,
-    in_graph_tokenization,
-    in_graph_wordpiece,
     normalization,
     tokenization,
 )
+from data.in_graph import tokenization as in_graph_tokenization
+from data.in_graph import wordpiece as in_graph_wordpiece
 
 MAX_SEQ_LENGTH = 16
 # A surrogate can't be written in UTF-8, so no string tensor holds one.

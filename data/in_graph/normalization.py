@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data import in_graph_tables, normalization, unicode14
+from data import normalization, unicode14
+from data.in_graph import tables
 
-_SPACE = in_graph_tables.SPACE
+_SPACE = tables.SPACE
 _CAPITAL_SIGMA, _FINAL_SIGMA = ord("Σ"), ord("ς")
 # What a character does to a capital sigma that looks for letters around it.
 _STOPS, _CASED, _IGNORED = 0, 1, 2
@@ -41,7 +42,7 @@ class Normalizer(tf.Module):
     Args:
       basic: `normalization.BasicTokenizer`.
       specials: list of str, special tokens that stand for themselves in a text. The
-        i-th becomes a word of the one code `in_graph_tables.FIRST_SPECIAL` + i.
+        i-th becomes a word of the one code `tables.FIRST_SPECIAL` + i.
     """
 
     def __init__(self, basic, specials=()):
@@ -77,7 +78,7 @@ class Normalizer(tf.Module):
         place = tf.cast(place, tf.int32)
         chars = Chars(decoded.values, rows, place, place + 1)
         for number, token in enumerate(self._specials):
-            chars = _with_special(chars, token, in_graph_tables.FIRST_SPECIAL + number)
+            chars = _with_special(chars, token, tables.FIRST_SPECIAL + number)
         if rules.sigma is not None:
             codes = tf.cond(
                 tf.reduce_any(chars.codes == _CAPITAL_SIGMA),
@@ -117,12 +118,12 @@ class _Rules(NamedTuple):
       stripped: whether it is an accent that goes.
     """
 
-    replace: in_graph_tables.Replacer
-    sigma: in_graph_tables.CodePointTable | None = None
-    decompose: in_graph_tables.Replacer | None = None
-    combining: in_graph_tables.CodePointTable | None = None
-    reordering: in_graph_tables.CodePointTable | None = None
-    stripped: in_graph_tables.CodePointTable | None = None
+    replace: tables.Replacer
+    sigma: tables.CodePointTable | None = None
+    decompose: tables.Replacer | None = None
+    combining: tables.CodePointTable | None = None
+    reordering: tables.CodePointTable | None = None
+    stripped: tables.CodePointTable | None = None
 
 
 @functools.cache
@@ -135,17 +136,15 @@ def _rules(options):
 def _make_rules(basic):
     codes = _touched_codes()
     found = {code: basic.replacement(code) for code in codes}
-    table = in_graph_tables.CodePointTable
-    rules = _Rules(
-        in_graph_tables.Replacer({code: new or "" for code, new in found.items()})
-    )
+    table = tables.CodePointTable
+    rules = _Rules(tables.Replacer({code: new or "" for code, new in found.items()}))
     if basic.do_lower_case:
         kinds = [_sigma_kind(basic, chr(code)) for code in codes]
         rules = rules._replace(sigma=table(codes, kinds))
     if basic.strip_accents:
         parts = {code: basic.decomposition(code) or "" for code in codes}
         rules = rules._replace(
-            decompose=in_graph_tables.Replacer(parts),
+            decompose=tables.Replacer(parts),
             combining=table(codes, [unicode14.combining(chr(c)) for c in codes]),
             reordering=table(
                 codes, [chr(code) in normalization.REORDERING for code in codes]
@@ -158,7 +157,7 @@ def _make_rules(basic):
 @functools.cache
 def _touched_codes():
     """Code points that a rule may change, a list of int."""
-    every = range(in_graph_tables.FIRST_SPECIAL)
+    every = range(tables.FIRST_SPECIAL)
     return [code for code in every if not normalization.is_untouched(code)]
 
 
@@ -252,9 +251,7 @@ def _over_accents(chars, stripped, codes, source, stays):
     last = tf.math.unsorted_segment_max(
         tf.where(codes != _SPACE, place, -1), group, groups
     )
-    is_last = (place == tf.gather(last, group)) & (
-        codes < in_graph_tables.FIRST_SPECIAL
-    )
+    is_last = (place == tf.gather(last, group)) & (codes < tables.FIRST_SPECIAL)
     ends = tf.gather(chars.ends, source)
     return tf.where(is_last, tf.maximum(ends, tf.gather(reach, group)), ends)
 

@@ -11,13 +11,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data import (
-    errors,
-    in_graph_normalization,
-    in_graph_tables,
-    in_graph_wordpiece,
-    tokenization,
-)
+from data import errors, tokenization
+from data.in_graph import normalization, tables, wordpiece
 
 
 class Pieces(NamedTuple):
@@ -58,12 +53,12 @@ class InGraphTokenizer(tf.Module):
         specials = []
         if tokenizer.special_tokens_in_text:
             specials = [t for t in tokenization.SPECIAL_TOKENS if t in tokenizer.vocab]
-        self._normalize = in_graph_normalization.Normalizer(tokenizer.basic, specials)
-        self._wordpiece = in_graph_wordpiece.WordPiece(
+        self._normalize = normalization.Normalizer(tokenizer.basic, specials)
+        self._wordpiece = wordpiece.WordPiece(
             tokenizer.vocab,
             tokenizer.unk_id,
             {
-                in_graph_tables.FIRST_SPECIAL + i: tokenizer.vocab[token]
+                tables.FIRST_SPECIAL + i: tokenizer.vocab[token]
                 for i, token in enumerate(specials)
             },
         )
@@ -192,7 +187,7 @@ def substrings(text, rows, starts, ends):
 
 def _begins(words):
     """Where words begin, int64 [W], of the word of each code point, int64 [C]."""
-    return tf.where(words != in_graph_normalization.shifted(words, -1))[:, 0]
+    return tf.where(words != normalization.shifted(words, -1))[:, 0]
 
 
 def _ends(chars, begins):

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data import in_graph_tokenization, in_graph_windows
+from data.in_graph import tokenization
+from data.in_graph import windows as windows_lib
 
 # In place of logits that are not finite.
 _LARGEST = 1e30
@@ -44,8 +45,8 @@ def decode(context, pieces, windows, offset, logits, settings):
 
     Args:
       context: string [B].
-      pieces: `in_graph_tokenization.Pieces` of the contexts.
-      windows: `in_graph_windows.Windows` over them.
+      pieces: `tokenization.Pieces` of the contexts.
+      windows: `windows.Windows` over them.
       offset: int64 [R], place of the first context piece in the row.
       logits: (start, end), float [R, S] each.
       settings: `squad_decoding.Settings`.
@@ -54,7 +55,7 @@ def decode(context, pieces, windows, offset, logits, settings):
       `Answers`.
     """
     num_questions = tf.size(context, tf.int64)
-    allowed = in_graph_windows.widest_context(pieces.ids, windows)
+    allowed = windows_lib.widest_context(pieces.ids, windows)
     start, end = (_finite(values) for values in logits)
     spans = _best_ends_of_best_starts(start, end, windows, offset, allowed, settings)
     question = tf.gather(windows.text, spans[0])
@@ -88,7 +89,7 @@ def decode(context, pieces, windows, offset, logits, settings):
     )
     starts = tf.gather(pieces.starts.values, tf.gather(first, order) + piece)
     ends = tf.gather(pieces.ends.values, tf.gather(last, order) + piece)
-    texts = in_graph_tokenization.substrings(context, question, starts, ends)
+    texts = tokenization.substrings(context, question, starts, ends)
     is_new = _is_new(texts, question)
     question = tf.boolean_mask(question, is_new)
     size = settings.n_best_size

@@ -5,14 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data import (
-    errors,
-    in_graph_tables,
-    in_graph_tokenization,
-    in_graph_windows,
-    normalization,
-    tagging,
-)
+from data import errors, normalization, tagging
+from data.in_graph import tables, tokenization, windows
 
 # What a basic token is: letters and digits, a punctuation mark, an ideograph.
 _LETTERS, _MARK, _IDEOGRAPH = 0, 1, 2
@@ -55,7 +49,7 @@ class WordSplitter(tf.Module):
     is a word.
 
     Args:
-      tokenizer: `in_graph_tokenization.InGraphTokenizer`.
+      tokenizer: `tokenization.InGraphTokenizer`.
     """
 
     def __init__(self, tokenizer):
@@ -88,7 +82,7 @@ class WordSplitter(tf.Module):
         )
         rows = tf.gather(rows, first)
         starts, ends = tf.gather(starts, first), tf.gather(ends, last)
-        texts = in_graph_tokenization.substrings(text, rows, starts, ends)
+        texts = tokenization.substrings(text, rows, starts, ends)
         return Words(
             *(
                 tf.RaggedTensor.from_value_rowids(
@@ -112,7 +106,7 @@ def _kinds():
         for code in codes
     ]
     with tf.init_scope():
-        return in_graph_tables.CodePointTable(codes, kinds)
+        return tables.CodePointTable(codes, kinds)
 
 
 class Rows(NamedTuple):
@@ -128,15 +122,15 @@ class Rows(NamedTuple):
     place: tf.Tensor
 
 
-def rows(words, tokenizer, doc_stride, limited=lambda windows: windows):
+def rows(words, tokenizer, doc_stride, limited=lambda found: found):
     """Cuts texts into windows as `ner.rows` does.
 
     Args:
       words: ragged string [B, None].
-      tokenizer: `in_graph_tokenization.InGraphTokenizer`.
+      tokenizer: `tokenization.InGraphTokenizer`.
       doc_stride: int, pieces between the starts of two windows of a text.
-      limited: function of `in_graph_windows.Windows` that returns them, whose use may
-        fail where they are too many.
+      limited: function of `windows.Windows` that returns them, whose use may fail
+        where they are too many.
 
     Returns:
       `Rows`.
@@ -159,16 +153,16 @@ def rows(words, tokenizer, doc_stride, limited=lambda windows: windows):
     texts = tf.RaggedTensor.from_row_splits(
         pieces.values, tf.gather(pieces.row_splits, words.row_splits), validate=False
     )  # [B, None]
-    windows = in_graph_windows.spans(
+    found = windows.spans(
         texts.row_lengths(),
         tf.fill([texts.nrows()], tf.constant(room, tf.int64)),
         doc_stride,
     )
-    windows = limited(windows)
-    window, place = in_graph_windows.owners(texts, windows)
+    found = limited(found)
+    window, place = windows.owners(texts, found)
     first = pieces.row_starts()
     return Rows(
-        tokenizer.rows(in_graph_windows.cut(texts, windows)),
+        tokenizer.rows(windows.cut(texts, found)),
         tf.gather(window, first),
         tf.gather(place, first) + 1,
     )

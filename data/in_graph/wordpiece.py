@@ -7,9 +7,9 @@ are TensorFlow's own.
 
 import tensorflow as tf
 
-from data import in_graph_tables
+from data.in_graph import tables
 
-_CODE_POINTS = in_graph_tables.NUM_CODES
+_CODE_POINTS = tables.NUM_CODES
 # The tree of pieces that begin a word, and that of pieces that go on with one.
 _FIRST, _LATER = 0, 1
 
