@@ -168,8 +168,9 @@ def _lines(path):
 
 
 def _columns(line):
+    line = line.rstrip(" \t")
     if "\t" in line:
-        return line.rstrip(" \t").split("\t")
+        return line.split("\t")
     return [column for column in line.split(" ") if column]
 
 

@@ -115,7 +115,7 @@ def score_files(gold_path, predicted_path):
       An `EntityScore`.
 
     Raises:
-      errors.InputError: a file can't be read, or the two don't have the same words.
+      errors.InputError: a file can't be read, or the two have other numbers of words.
     """
     one_file = gold_path == predicted_path
     gold = conll.read(gold_path, tag_column=-2 if one_file else -1)

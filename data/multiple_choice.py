@@ -35,9 +35,9 @@ def read_swag(path):
     endings = [f"ending{number}" for number in range(4)]
     columns = {name: name for name in ("sent1", "sent2", *endings)}
     for line, row in tables.read(path, columns | _label_column(path, "label")):
-        choices = [_join(row["sent2"], row[name]) for name in endings]
-        label = _label(path, line, row, "0123")
-        yield _question(path, line, row["sent1"], choices, label)
+        choices = [row[name] for name in endings]
+        question = _question(path, line, row["sent1"], choices, row["sent2"])
+        yield question._replace(label=_label(path, line, row, "0123"))
 
 
 def read_hellaswag(path):
@@ -50,9 +50,9 @@ def read_hellaswag(path):
                 f'{path} line {line}: "endings" is {tables.show(endings)}; expected a '
                 f"list"
             )
-        choices = [_join(row["ctx_b"], ending) for ending in endings]
-        label = _label(path, line, row, [str(n) for n in range(len(choices))])
-        yield _question(path, line, row["ctx_a"], choices, label)
+        question = _question(path, line, row["ctx_a"], endings, row["ctx_b"])
+        names = [str(number) for number in range(len(endings))]
+        yield question._replace(label=_label(path, line, row, names))
 
 
 def read_social_iqa(path):
@@ -60,9 +60,9 @@ def read_social_iqa(path):
     answers = [f"answer{letter}" for letter in "ABC"]
     columns = {name: name for name in ("context", "question", *answers)}
     for line, row in tables.read(path, columns | _label_column(path, "correct")):
-        choices = [_join(row["question"], row[name]) for name in answers]
-        label = _label(path, line, row, "ABC")
-        yield _question(path, line, row["context"], choices, label)
+        choices = [row[name] for name in answers]
+        question = _question(path, line, row["context"], choices, row["question"])
+        yield question._replace(label=_label(path, line, row, "ABC"))
 
 
 def read_arc(path):
@@ -79,8 +79,8 @@ def read_arc(path):
         if not texts or (key and key not in labels):
             lost.append(line)
             continue
-        label = labels.index(key) if key else None
-        yield _question(path, line, stem, texts, label)
+        question = _question(path, line, stem, texts)
+        yield question._replace(label=labels.index(key) if key else None)
     if lost:
         logging.warning(
             "%s: left out %d questions without choices or without the right one, the "
@@ -110,6 +110,7 @@ def _arc_json(path):
                 f"{path} line {line}: the question is {tables.show(row['question'])}; "
                 f'expected "stem", and "choices" with "label" and "text"'
             ) from None
+        _check_texts(path, line, *(text for _, text in choices))
         yield line, stem, choices, row.get("label")
 
 
@@ -169,17 +170,23 @@ def _sequence(context, choice, tokenizer, max_seq_length):
     return ids, segments
 
 
-def _question(path, line, context, choices, label):
-    if len(choices) < 2:
+def _question(path, line, context, endings, start=""):
+    """A question without its label; a choice is the start and one of the endings."""
+    if len(endings) < 2:
         raise errors.InputError(
-            f"{path} line {line}: {len(choices)} choices; expected two at least"
+            f"{path} line {line}: {len(endings)} choices; expected two at least"
         )
-    for text in (context, *choices):
-        if not isinstance(text, str):
+    _check_texts(path, line, context, start, *endings)
+    choices = [f"{start} {ending}".strip() for ending in endings]
+    return Question(context, choices, None, line)
+
+
+def _check_texts(path, line, *values):
+    for value in values:
+        if not isinstance(value, str):
             raise errors.InputError(
-                f"{path} line {line}: {tables.show(text)} where a text was expected"
+                f"{path} line {line}: {tables.show(value)} where a text was expected"
             )
-    return Question(context, choices, label, line)
 
 
 def _label_column(path, name):
@@ -198,7 +205,3 @@ def _label(path, line, row, names):
             f"{', '.join(names)}"
         )
     return names.index(str(value))
-
-
-def _join(start, end):
-    return f"{start} {end}".strip()

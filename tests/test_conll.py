@@ -36,6 +36,7 @@ def test_markers_line_ends_and_blank_lines(tmp_path):
         ("a\tO\n \t\nb\tO\n", [["a"], ["b"]]),
         ("a b\tO\n\tO\n", [["a b", ""]]),  # in a file with tabs words may be anything
         ("a   O \nb O\n", [["a", "b"]]),
+        ("a O\t\nb O \t\n", [["a", "b"]]),  # a tab at the end parts nothing
         ("\u00a0\n\u2028\nx\x85y\n", [["\u00a0", "\u2028", "x\x85y"]]),
         ("a 1 2 3 4 5 6 7 O\nb 1 2 3 4 5 6 7 O\n", [["a", "b"]]),
         ("-DOCSTART-\nb O\n", [["b"]]),

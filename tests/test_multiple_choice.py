@@ -161,7 +161,32 @@ SIQA = {"context": "c", "question": "q", "answerA": "1", "answerB": "2", "answer
             lines({"ctx_a": "a", "ctx_b": "b", "endings": ["c"]}),
             "1 choices; expected two",
         ),
+        (
+            "hellaswag",
+            "h.jsonl",
+            lines({"ctx_a": "a", "ctx_b": "b", "endings": [], "label": 0}),
+            "line 1: 0 choices; expected two",
+        ),
+        (
+            "hellaswag",
+            "h.jsonl",
+            lines({"ctx_a": "a", "ctx_b": None, "endings": ["c", "d"]}),
+            "line 1: None where a text",
+        ),
+        (
+            "hellaswag",
+            "h.jsonl",
+            lines({"ctx_a": "a", "ctx_b": "b", "endings": ["c", 7]}),
+            "line 1: 7 where a text",
+        ),
+        ("social_iqa", "s.jsonl", lines(SIQA | {"answerB": None}), "None where a text"),
         ("arc", "a.jsonl", lines({"question": "why?"}), 'expected "stem"'),
+        (
+            "arc",
+            "a.jsonl",
+            lines({"question": {"stem": "s", "choices": [{"label": "A", "text": 1}]}}),
+            "line 1: 1 where a text",
+        ),
         ("arc", "a.csv", "q,a,b\n", "line 1: expected 6 columns, found 3"),
     ],
 )
