@@ -30,7 +30,7 @@ from data import (
     word_vectors,
 )
 from data import errors as data_errors
-from modeling import checkpoint, crf, heads, losses
+from modeling import checkpoint, crf, heads, losses, whole_files
 from modeling import config as config_lib
 from modeling import tagging as taggers
 from training import (
@@ -393,7 +393,7 @@ def _in_scheme(job, data):
 
 def _write_table(folder, name, table):
     print(table, end="")
-    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+    with whole_files.text(os.path.join(folder, name)) as file:
         file.write(table)
 
 

@@ -12,7 +12,6 @@ the points by.
 
 from data import quiet  # noqa: F401  # isort: skip
 
-import contextlib
 import os
 import unicodedata
 
@@ -22,7 +21,7 @@ from absl import flags
 from google.protobuf import text_format
 from tensorboard.plugins import projector
 
-from data import encoding, utf8
+from data import encoding, outputs, utf8
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import pretrained
@@ -163,9 +162,9 @@ def write(folder, name, vectors, columns):
     os.makedirs(folder, exist_ok=True)
     kept = [e for e in _described(folder) if e.tensor_name != name]
     tensors, metadata = f"{name}_tensors.tsv", f"{name}_metadata.tsv"
-    with _whole(os.path.join(folder, tensors)) as file:
+    with outputs.text(os.path.join(folder, tensors)) as file:
         np.savetxt(file, vectors, fmt="%.6g", delimiter="\t")
-    with _whole(os.path.join(folder, metadata)) as file:
+    with outputs.text(os.path.join(folder, metadata)) as file:
         rows = zip(*columns.values(), strict=True)
         if len(columns) > 1:  # a single column has no head, by the projector's rule
             file.write("\t".join(columns) + "\n")
@@ -198,19 +197,6 @@ def _described(folder):
 
 def _cell(text):
     return " ".join(text.split())
-
-
-@contextlib.contextmanager
-def _whole(path):
-    """A file that has its name only when it is whole."""
-    unfinished = f"{path}.partial-{os.getpid()}"
-    try:
-        with open(unfinished, "w", encoding="utf-8") as file:
-            yield file
-        os.replace(unfinished, path)
-    finally:
-        if os.path.exists(unfinished):
-            os.remove(unfinished)
 
 
 if __name__ == "__main__":

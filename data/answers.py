@@ -1,12 +1,11 @@
 """What a classifier said, written to files. Imports no TensorFlow."""
 
-import contextlib
 import os
 import zipfile
 
 import numpy as np
 
-from data import glue
+from data import glue, outputs
 
 
 def probabilities(logits, kind):
@@ -63,7 +62,7 @@ def mean_loss(logits, targets, kind):
 
 def write_test_results(path, probability):
     """The original's test_results.tsv: a line of probabilities a row, no header."""
-    with _replacing(path) as file:
+    with outputs.text(path) as file:
         for row in probability:
             file.write("\t".join(str(value) for value in row) + "\n")
 
@@ -78,7 +77,7 @@ def write_predictions(path, ids, probability, kind, labels=None):
       kind: as above.
       labels: names, in the order of the columns; None for regression.
     """
-    with _replacing(path) as file:
+    with outputs.text(path) as file:
         names = () if kind == "regression" else labels
         file.write("\t".join(("id", "prediction", *names)) + "\n")
         answers = _answers(probability, kind, labels)
@@ -100,16 +99,18 @@ def write_submission(folder, task, test_set, ids, probability, labels):
     if task.value_range:
         probability = np.clip(probability, *task.value_range)
     answers = _answers(probability, task.kind, labels, digits=3)
-    with _replacing(os.path.join(folder, task.submission[test_set])) as file:
+    with outputs.text(os.path.join(folder, task.submission[test_set])) as file:
         file.write("index\tprediction\n")
         for row_id, answer in zip(ids, answers, strict=True):
             file.write(f"{row_id}\t{answer}\n")
     names = {name for each in glue.TASKS.values() for name in each.submission.values()}
     path = os.path.join(folder, "submission.zip")
-    with zipfile.ZipFile(path + ".tmp", "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        outputs.writing(path) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         for name in sorted(names & set(os.listdir(folder))):
             archive.write(os.path.join(folder, name), name)
-    os.replace(path + ".tmp", path)
 
 
 def _answers(probability, kind, labels, digits=6):
@@ -122,11 +123,3 @@ def _answers(probability, kind, labels, digits=6):
             for row in chosen
         ]
     return [labels[number] for number in chosen]
-
-
-@contextlib.contextmanager
-def _replacing(path):
-    """A file to write that takes its name only when it is complete."""
-    with open(path + ".tmp", "w", encoding="utf-8", newline="\n") as file:
-        yield file
-    os.replace(path + ".tmp", path)

@@ -5,13 +5,11 @@ hold in practice is read as it is meant: `-DOCSTART-` lines, CRLF, a byte-order 
 missing last newline, several blank lines, words that are empty or hold any character.
 """
 
-import contextlib
 import json
-import os
 import re
 from typing import NamedTuple
 
-from data import errors, tagging
+from data import errors, outputs, tagging
 
 _DOCUMENT_START = re.compile(r"-+DOCSTART-*(\s|$)", re.IGNORECASE)
 
@@ -98,7 +96,7 @@ def write(path, sentences, gold, predicted):
       predicted: list of lists of str.
     """
     tags = [gold, predicted] if gold else [predicted]
-    with _replacing(path) as file:
+    with outputs.text(path) as file:
         for index, sentence in enumerate(sentences):
             columns = [sentence.rows, *(tag_lists[index] for tag_lists in tags)]
             for row, *last in zip(*columns, strict=True):
@@ -118,7 +116,7 @@ def write_spans(path, sentences, predicted):
       sentences: list of `Sentence`.
       predicted: list of lists of str.
     """
-    with _replacing(path) as file:
+    with outputs.text(path) as file:
         for sentence, tags in zip(sentences, predicted, strict=True):
             record = {"line": sentence.line, **text_spans(sentence.words, tags)}
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -144,14 +142,6 @@ def text_spans(words, tags):
             }
         )
     return {"text": text, "spans": entities}
-
-
-@contextlib.contextmanager
-def _replacing(path):
-    """A text file that takes its final name when it is complete."""
-    with open(f"{path}.tmp", "w", encoding="utf-8", newline="\n") as file:
-        yield file
-    os.replace(f"{path}.tmp", path)
 
 
 def _lines(path):

@@ -1,5 +1,6 @@
 """Output files that get their final names only when all of them are whole."""
 
+import contextlib
 import errno
 import glob
 import json
@@ -156,6 +157,32 @@ class Files:
         for path in self.paths:
             if os.path.exists(_temporary(path)):
                 os.remove(_temporary(path))
+
+
+@contextlib.contextmanager
+def writing(path):
+    """A context: the name to write under, which becomes `path` when the block ends.
+
+    After an error nothing is left of it. `Files` is for several, and for commands whose
+    output a full disk is likely to end.
+    """
+    temporary = _temporary(path)
+    try:
+        yield temporary
+        os.replace(temporary, os.path.realpath(path))
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+@contextlib.contextmanager
+def text(path):
+    """A context: a UTF-8 file, with line feeds, that becomes `path` as in `writing`."""
+    with (
+        writing(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        yield file
 
 
 def _temporary(path):

@@ -11,7 +11,7 @@ import zipfile
 
 import numpy as np
 
-from data import ragged, squad_windows
+from data import outputs, ragged, squad_windows
 
 # Raised whenever the same input would give other windows.
 _VERSION = 1
@@ -71,10 +71,8 @@ def _save(path, windows):
             arrays[f"{name}/offsets"] = column.offsets
         else:
             arrays[name] = column
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "wb") as file:
+    with outputs.writing(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, **arrays)
-    os.replace(temporary, path)
 
 
 def _load(path):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data import errors, squad_windows
+from data import errors, outputs, squad_windows
 
 # In place of logits that are not finite.
 _LARGEST = 1e30
@@ -135,11 +135,9 @@ def write(predictions, folder, settings, threshold=0.0):
 
 
 def _write_json(folder, name, value):
-    path = os.path.join(folder, name)
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
+    with outputs.text(os.path.join(folder, name)) as file:
         json.dump(value, file, indent=4)
         file.write("\n")
-    os.replace(path + ".tmp", path)
 
 
 def _finite(windows, row, *logits):

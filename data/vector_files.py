@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data import extraction
+from data import extraction, outputs
 
 
 class _Writer:
@@ -25,17 +25,15 @@ class _Writer:
 
     def __init__(self, path, layers: Sequence):
         self._path, self._layers = path, layers
-        self._temporary = f"{path}.tmp"
+        self._writing = outputs.writing(path)
+        self._temporary = self._writing.__enter__()
 
     def __enter__(self):
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, *error):
         self._close()
-        if kind is None:
-            os.replace(self._temporary, self._path)
-        else:
-            os.remove(self._temporary)
+        self._writing.__exit__(*error)
 
 
 class JsonLines(_Writer):

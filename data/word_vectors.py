@@ -1,12 +1,13 @@
 """Vectors of words, computed once, kept on disk and fed to a tagger batch by batch."""
 
-import contextlib
 import hashlib
 import json
 import os
 
 import numpy as np
 import tensorflow as tf
+
+from data import outputs
 
 
 def cached(folder, key, compute):
@@ -25,18 +26,13 @@ def cached(folder, key, compute):
     path = os.path.join(folder, f"vectors-{digest[:16]}.npy")
     if not os.path.exists(path):
         os.makedirs(folder, exist_ok=True)
-        temporary = f"{path}.tmp-{os.getpid()}"
-        try:
+        with outputs.writing(path) as temporary:
             array = compute(
                 lambda shape, dtype: np.lib.format.open_memmap(
                     temporary, "w+", dtype, shape
                 )
             )
             array.flush()
-            os.replace(temporary, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(temporary)
     return np.load(path, mmap_mode="r")
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from modeling import config as config_lib
-from modeling import deferred, matching, readers
+from modeling import deferred, matching, readers, whole_files
 
 read = readers.read
 
@@ -201,6 +201,5 @@ def write_state_file(folder: str | os.PathLike, names: Iterable[str]) -> None:
         f'all_model_checkpoint_paths: "{name}"' for name in names
     ]
     path = os.path.join(folder, "checkpoint")
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with whole_files.text(path) as file:
         file.write("\n".join(lines) + "\n")
-    os.replace(f"{path}.tmp", path)

@@ -226,10 +226,7 @@ class BertConfig:
 
     def to_file(self, path: str | os.PathLike) -> None:
         """Writes bert_config.json, by way of a temporary name."""
-        with (
-            whole_files.writing(path) as temporary,
-            open(temporary, "w", encoding="utf-8") as file,
-        ):
+        with whole_files.text(path) as file:
             json.dump(self.to_dict(), file, indent=2, sort_keys=True)
             file.write("\n")
 

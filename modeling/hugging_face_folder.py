@@ -123,10 +123,7 @@ def write_tokenizer(
 
 def write_vocabulary(folder: str, tokens: Sequence[str]) -> None:
     """Writes vocab.txt, which is the original's, too."""
-    with (
-        whole_files.writing(os.path.join(folder, "vocab.txt")) as temporary,
-        open(temporary, "w", encoding="utf-8", newline="\n") as file,
-    ):
+    with whole_files.text(os.path.join(folder, "vocab.txt")) as file:
         file.writelines(f"{token}\n" for token in tokens)
 
 
@@ -189,9 +186,6 @@ def _fast_tokenizer(tokens, do_lower_case):
 
 
 def _write_json(path, values):
-    with (
-        whole_files.writing(path) as temporary,
-        open(temporary, "w", encoding="utf-8") as file,
-    ):
+    with whole_files.text(path) as file:
         json.dump(values, file, indent=2, ensure_ascii=False)
         file.write("\n")

@@ -189,7 +189,7 @@ def test_the_vocabulary_is_that_of_the_latest_start(tmp_path):
 
 
 def test_only_our_own_unfinished_files_are_removed(tmp_path):
-    ours = ("writing-model-5-1.index", "run.json.tmp-7", "checkpoint.tmp")
+    ours = ("writing-model-5-1.index", "writing-run.json", "writing-checkpoint")
     theirs = ("notes.tmp", "draft.tmp-1", "model.ckpt-5.index")
     for name in ours + theirs:
         (tmp_path / name).touch()

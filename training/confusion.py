@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+from modeling import whole_files
 from training import metrics, reporting
 
 _MOST_LABELS = 30  # of which a matrix is still readable
@@ -84,7 +85,7 @@ def write(folder, step, predictions, targets, labels):
     """
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "eval_report.txt")
-    with open(path, "w", encoding="utf-8") as file:
+    with whole_files.text(path) as file:
         file.write(_report(predictions, targets, labels)[0])
     reporter = reporting.Reporter(folder, step)
     reporter.show(step, shown(predictions, targets, labels), kind="eval")

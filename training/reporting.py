@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
+from modeling import whole_files
 from training import errors, history
 
 
@@ -82,9 +83,8 @@ class Reporter:
             return
         kept = [r for r in history.read(self._folder) if r["step"] <= step]
         path = os.path.join(self._folder, history.METRICS)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
+        with whole_files.text(path) as file:
             file.writelines(json.dumps(record) + "\n" for record in kept)
-        os.replace(path + ".tmp", path)
         self._jsonl = open(path, "a", encoding="utf-8")  # noqa: SIM115
         if self._terminal:
             self._bar = tqdm.tqdm(

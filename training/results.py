@@ -3,6 +3,8 @@
 import os
 import sys
 
+from modeling import whole_files
+
 
 def write(path, scores):
     """Writes `name = value` lines, sorted by name, and prints them.
@@ -13,9 +15,8 @@ def write(path, scores):
     """
     lines = [f"{name} = {scores[name]}\n" for name in sorted(scores)]
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
+    with whole_files.text(path) as file:
         file.writelines(lines)
-    os.replace(path + ".tmp", path)
     print(f"***** {path} *****", file=sys.stderr)
     sys.stderr.flush()
     print("".join(f"  {line}" for line in lines), end="", flush=True)

@@ -11,6 +11,7 @@ import shutil
 import keras
 import tensorflow as tf
 
+from modeling import whole_files
 from training import errors, flags, hardware, saving
 
 NAME = "run.json"
@@ -130,8 +131,8 @@ def keep_vocabulary(folder, vocab_file):
     """
     kept = os.path.join(folder, VOCABULARY)
     if not os.path.exists(kept) or not filecmp.cmp(vocab_file, kept, shallow=False):
-        shutil.copyfile(vocab_file, f"{kept}.tmp")
-        os.replace(f"{kept}.tmp", kept)
+        with whole_files.writing(kept) as temporary:
+            shutil.copyfile(vocab_file, temporary)
 
 
 def read(folder):

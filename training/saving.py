@@ -15,7 +15,7 @@ import shutil
 import numpy as np
 import tensorflow as tf
 
-from modeling import checkpoint, named_arrays
+from modeling import checkpoint, named_arrays, whole_files
 from modeling import config as config_lib
 from training import errors
 
@@ -82,22 +82,17 @@ def remember_best(folder, step, metrics):
 
 def write_json(path, value):
     """Writes `value` so that either the old file or the whole new one is there."""
-    temporary = f"{path}.tmp-{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with whole_files.text(path) as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def remove_unfinished(folder):
     """Removes what a killed process had not finished writing."""
-    # By their own names: somebody's file in the folder may end in .tmp, too.
-    ours = ("writing-*", "*.json.tmp-*", "metrics.jsonl.tmp", "checkpoint.tmp")
-    for pattern in (*ours, "vocab.txt.tmp"):
-        for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
-            os.remove(path)
+    for path in glob.glob(os.path.join(glob.escape(folder), "writing-*")):
+        os.remove(path)
 
 
 def size(variables):

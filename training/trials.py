@@ -5,6 +5,8 @@ import os
 
 import numpy as np
 
+from modeling import whole_files
+
 # Section A.3 of the paper: what worked well over its tasks.
 GRID = {
     "batch_size": (16, 32),
@@ -110,6 +112,6 @@ def write(path, trials, scores, names):
             lines.append("\t".join([*start, name, *cells]))
     text = "\n".join(lines) + "\n"
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
+    with whole_files.text(path) as file:
         file.write(text)
     return text
