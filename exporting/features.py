@@ -5,6 +5,8 @@ Letters in shapes: B rows, S tokens.
 
 import tensorflow as tf
 
+from data.in_graph import repeats
+
 # Names of the signatures and of their inputs: what is deployed relies on them.
 FROM_IDS = "serving_default"
 FROM_EXAMPLES = "examples"
@@ -215,7 +217,7 @@ def parse_ragged(examples, more=()):
         says = f"an example has another number of {name} than of input_ids"
         checks.append(tf.debugging.Assert(right, [says]))
     found = after(checks, found)
-    row = tokens.value_rowids()
+    row = repeats.row_ids(lengths)
     place = tf.range(tf.size(row, tf.int64)) - tf.gather(tokens.row_starts(), row)
     for name, default in zip(FEATURES[1:], (1, 0), strict=True):
         own = found[name]

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from data.in_graph import repeats
 from exporting import features
 
 _POSITIONS = "masked_lm_positions"
@@ -46,7 +47,9 @@ def signatures(source):
         room = tokenizer.max_seq_length - 2
         places = pieces.ids.with_values(
             tf.range(tf.size(pieces.ids.values, tf.int64))
-            - tf.gather(pieces.ids.row_starts(), pieces.ids.value_rowids())
+            - tf.gather(
+                pieces.ids.row_starts(), repeats.row_ids(pieces.ids.row_lengths())
+            )
         )
         places = tf.ragged.boolean_mask(places, is_mask)
         check = tf.debugging.Assert(

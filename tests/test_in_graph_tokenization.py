@@ -16,6 +16,7 @@ from data import (
     normalization,
     tokenization,
 )
+from data.in_graph import repeats
 from data.in_graph import tokenization as in_graph_tokenization
 from data.in_graph import wordpiece as in_graph_wordpiece
 
@@ -229,6 +230,24 @@ def test_batch_without_rows_and_bytes_that_are_not_utf8(served):
     # As the original reads bytes: what is not UTF-8 is left out.
     ids = served[True].single([b"hel\xfflo \xc3"])["input_ids"]
     assert ids.numpy().tolist() == [[2, 19, 3]]
+
+
+@pytest.mark.parametrize("lengths", [[], [0], [3], [0, 2, 0, 0, 3, 1, 0]])
+def test_rows_are_numbered(lengths):
+    for dtype in (tf.int32, tf.int64):
+        found = repeats.row_ids(tf.constant(lengths, dtype))
+        assert found.dtype == dtype
+        assert found.numpy().tolist() == [
+            i for i, n in enumerate(lengths) for _ in range(n)
+        ]
+
+
+def test_many_short_texts_and_a_long_one_take_no_table_of_both(served):
+    """A table of 200,000 by 1,000,000 code points would not fit into any memory."""
+    batch = ["the"] * 200_000 + ["q" * 1_000_000, "fox"]
+    ids = served[True].tokenizer.tokenize(tf.constant(batch))
+    assert ids.row_lengths().numpy().tolist() == [1] * len(batch)
+    assert ids.values.numpy().tolist() == [5] * 200_000 + [1, 8]
 
 
 def test_options_are_those_of_the_python_tokenizer():

@@ -2,6 +2,7 @@
 
 tokenization  what `data.tokenization` does, of normalization and wordpiece; tables are
               the lookups that both are made of
+repeats       the row of each value, where rows are many and one is long
 windows       long contexts as rows, and answers, the n best of them
 tags          texts to words, and tags to entities
 """

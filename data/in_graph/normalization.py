@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from data import normalization, unicode14
-from data.in_graph import tables
+from data.in_graph import repeats, tables
 
 _SPACE = tables.SPACE
 _CAPITAL_SIGMA, _FINAL_SIGMA = ord("Σ"), ord("ς")
@@ -71,7 +71,7 @@ class Normalizer(tf.Module):
     def _make_words(self, text):
         rules = self._rules
         decoded = tf.strings.unicode_decode(text, "UTF-8", errors="ignore")
-        rows = decoded.value_rowids()
+        rows = repeats.row_ids(decoded.row_lengths())
         place = tf.range(tf.size(rows, tf.int64)) - tf.gather(
             decoded.row_starts(), rows
         )

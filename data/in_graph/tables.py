@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from data.in_graph import repeats
+
 # One page more than Unicode: what follows its last code point stands for the special
 # tokens that a user may type.
 _PAGE = 256
@@ -69,7 +71,7 @@ class Replacer:
         index = self._index(codes)
         lengths = tf.gather(self._lengths, index)
         before = tf.cumsum(lengths, exclusive=True)
-        shift = tf.repeat(tf.gather(self._starts, index) - before, lengths)
+        source = repeats.row_ids(lengths)
+        shift = tf.gather(tf.gather(self._starts, index) - before, source)
         new = tf.gather(self._values, shift + tf.range(tf.size(shift)))
-        source = tf.repeat(tf.range(tf.size(codes)), lengths)
         return tf.where(new == _SELF, tf.gather(codes, source), new), source, lengths

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from data import errors, normalization, tagging
-from data.in_graph import tables, tokenization, windows
+from data.in_graph import repeats, tables, tokenization, windows
 
 # What a basic token is: letters and digits, a punctuation mark, an ideograph.
 _LETTERS, _MARK, _IDEOGRAPH = 0, 1, 2
@@ -60,7 +60,7 @@ class WordSplitter(tf.Module):
     def __call__(self, text):
         """string [B] -> `Words`."""
         codes, starts, ends = self._tokenizer.split(text)
-        rows = codes.value_rowids()
+        rows = repeats.row_ids(codes.row_lengths())
         kind = self._kind(codes.values)
         starts, ends = starts.values, ends.values
         size = tf.size(starts)

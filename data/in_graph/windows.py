@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from data.in_graph import repeats
+
 
 class Windows(NamedTuple):
     """Where windows lie, in the order of the texts; int64 [R] each.
@@ -32,7 +34,7 @@ def spans(num_pieces, room, stride):
     """
     step = tf.minimum(room, stride)
     count = 1 + (tf.maximum(num_pieces - room, 0) + step - 1) // step
-    text = tf.repeat(tf.range(tf.size(count, tf.int64)), count)
+    text = repeats.row_ids(count)
     before = tf.gather(tf.cumsum(count, exclusive=True), text)
     start = (tf.range(tf.size(text, tf.int64)) - before) * tf.gather(step, text)
     length = tf.minimum(tf.gather(num_pieces, text) - start, tf.gather(room, text))
