@@ -106,7 +106,9 @@ class Batcher:
             self._queue.pop(work, None)
             work.answer.cancel()
         if not done:
-            raise errors.RequestError("the model did not answer in time", 504)
+            raise errors.RequestError(
+                f"the model did not answer within {seconds:g} s (--answer_seconds)", 504
+            )
         return work.answer.result()
 
     async def close(self):

@@ -221,6 +221,8 @@ def test_who_has_left_or_waited_too_long_holds_no_place():
                 assert [getattr(r, "status", None) for r in results] == (
                     [None, None] if ends else [504, 504]
                 )
+                says = "the model did not answer within 0.01 s (--answer_seconds)"
+                assert ends or list(map(str, results)) == [says] * 2
                 assert batcher.waiting == 0
             tasks.append(asyncio.create_task(batcher.submit(slow, asked)))
         finally:
