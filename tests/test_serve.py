@@ -1,18 +1,13 @@
 """serve.py as a process: what it answers, what it bears, and how it ends."""
 
-import asyncio
 import concurrent.futures
 import gzip
 import http.client
 import json
 import os
-import pathlib
 import re
 import signal
 import socket
-import subprocess
-import sys
-import threading
 import time
 
 import keras
@@ -24,55 +19,11 @@ pytest.importorskip("aiohttp", reason="needs requirements-serve.txt")
 pytest.importorskip("prometheus_client", reason="needs requirements-serve.txt")
 
 from modeling import heads
-from server import application, lifetime, saved_models
-from tests import drive, toy
+from tests import server_process, toy
 
-LIMITS = ["--max_request_bytes=20000", "--read_seconds=1", "--max_open_requests=60"]
-LIMITS += ["--max_tokens=550"]
-PREDICT = "/v1/models/toy:predict"
-HEAD = f"POST {PREDICT} HTTP/1.1\r\nHost: a\r\n"
-FEATURES = ("input_ids", "input_mask", "segment_ids")
+PREDICT, HEAD = server_process.PREDICT, server_process.HEAD
+FEATURES = server_process.FEATURES
 LENGTHS = (1, 7, 3, 16, 7, 2, 11)
-
-
-def save(folder, model):
-    """A SavedModel of a tagger, and beside it one of strings."""
-
-    def from_ids(**features):
-        length = tf.shape(features["input_ids"])[1]
-        too_long = ["input_ids is longer than the 16 positions:", length]
-        tf.debugging.Assert(length <= 16, too_long)
-        return {"logits": model(features)["logits"]}
-
-    def from_text(text):
-        return {"length": tf.strings.length(text), "upper": tf.strings.upper(text)}
-
-    def long(text):
-        return {"zeros": tf.zeros([tf.size(text), 3_000_000], tf.int32)}
-
-    def endless(text):
-        steps = tf.where(text == "begin", 1 << 62, 0)
-        return {"steps": tf.map_fn(_count, tf.cast(steps, tf.int64))}
-
-    ids = [tf.TensorSpec([None, None], tf.int32, name) for name in FEATURES]
-    text = tf.TensorSpec([None], tf.string, "text")
-    module = tf.Module()
-    module.variables_of_model = [variable.value for variable in model.variables]
-    signatures = {
-        "serving_default": tf.function(from_ids).get_concrete_function(
-            **{spec.name: spec for spec in ids}
-        ),
-        "text": tf.function(from_text).get_concrete_function(text=text),
-        "long": tf.function(long).get_concrete_function(text=text),
-        "endless": tf.function(endless).get_concrete_function(text=text),
-    }
-    tf.saved_model.save(module, str(folder), signatures)
-
-
-def _count(steps):
-    return tf.while_loop(lambda i: i < steps, lambda i: i + 1, [tf.zeros_like(steps)])[
-        0
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -83,75 +34,15 @@ def exported(tmp_path_factory):
         keras.utils.set_random_seed(version)
         model = heads.TaggerModel(toy.CONFIG, 3)
         model(toy.features("tagger"))
-        save(folder / str(version), model)
+        server_process.save(folder / str(version), model)
     return folder, model
-
-
-class Process:
-    """A server that has said where it listens."""
-
-    def __init__(self, folder, log, *flags):
-        command = [sys.executable, "serve.py", "--model_name=toy", "--rest_api_port=0"]
-        command += [
-            f"--model_base_path={folder}",
-            "--poll_seconds=0.2",
-            *LIMITS,
-            *flags,
-        ]
-        # Not a pipe: one that nobody reads would stop the server when it is full.
-        self.log = log
-        with open(log, "w") as file:
-            self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=file, cwd=drive.ROOT, text=True
-            )
-        line = self.process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
-        assert found, line + log.read_text()
-        self.port = int(found[1])
-
-    def ask(self, path=PREDICT, body=None, method=None, **headers):
-        """Returns the status and what the JSON of the answer holds."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-        method = method or ("GET" if body is None else "POST")
-        connection.request(method, path, body, headers)
-        response = connection.getresponse()
-        content = response.read()
-        connection.close()
-        is_json = response.headers["Content-Type"].startswith("application/json")
-        return response.status, json.loads(content) if is_json else content.decode()
-
-    def connect(self, sent):
-        """Opens a connection and sends bytes."""
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
-        connection.sendall(sent)
-        return connection
-
-    def answer_to(self, sent):
-        """Returns all that comes back for bytes, until the connection closes."""
-        with self.connect(sent) as connection:
-            return _rest_of(connection)
-
-    def is_well(self):
-        return self.ask(body={"signature_name": "text", "instances": ["the dog"]})[
-            0
-        ] == 200 and self.ask("/healthz") == (200, {"status": "ok"})
-
-
-def _rest_of(connection):
-    parts = []
-    try:
-        while part := connection.recv(1 << 16):
-            parts.append(part)
-    except ConnectionResetError:
-        pass
-    return b"".join(parts)
 
 
 @pytest.fixture(scope="module")
 def server(exported, tmp_path_factory):
-    started = Process(exported[0], tmp_path_factory.mktemp("log") / "stderr")
+    started = server_process.Process(
+        exported[0], tmp_path_factory.mktemp("log") / "stderr"
+    )
     yield started
     started.process.kill()
     started.process.communicate()
@@ -329,7 +220,7 @@ def test_slow_and_silent_connections_are_closed(server):
     gone.close()
     assert server.is_well()  # while they hang
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(_rest_of, waiting))
+        answers = list(pool.map(server_process.rest_of, waiting))
     assert b" 408 " in answers[0] and b"did not arrive within 1 s" in answers[0]
     assert answers[1:] == [b"", b""]
     for connection in waiting:
@@ -378,7 +269,7 @@ def test_sigterm_answers_what_is_open_and_ends_with_0(server):
     with pytest.raises(ConnectionError):
         server.ask("/healthz")
     connection.sendall(body[10:])
-    assert _rest_of(connection).startswith(b"HTTP/1.1 200 ")
+    assert server_process.rest_of(connection).startswith(b"HTTP/1.1 200 ")
     assert server.process.wait(timeout=30) == 0
     # Whatever was sent, nobody can fill the disk with it.
     assert "Traceback" not in server.log.read_text()
@@ -389,7 +280,7 @@ def test_sigterm_answers_what_is_open_and_ends_with_0(server):
 def test_a_call_that_does_not_end_is_ended(exported, tmp_path, answer_seconds, code):
     """With 1 where somebody waits for it, with 0 where it was given up before."""
     flags = ["--drain_seconds=0.3", f"--answer_seconds={answer_seconds}"]
-    server = Process(exported[0], tmp_path / "stderr", *flags)
+    server = server_process.Process(exported[0], tmp_path / "stderr", *flags)
     body = json.dumps({"signature_name": "endless", "instances": ["begin"]}).encode()
     sent = f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body
     try:
@@ -422,7 +313,7 @@ def _ask_and_take_nothing(server):
         while "serve_open_requests 1.0" not in server.ask("/metrics")[1]:
             time.sleep(0.01)
         # Not all of 18 MB, but what the system had buffered.
-        assert len(_rest_of(connection)) < 12_000_000
+        assert len(server_process.rest_of(connection)) < 12_000_000
 
 
 def _line_with(server, word):
@@ -430,50 +321,3 @@ def _line_with(server, word):
         if word in line:
             return line
     return ""
-
-
-def test_what_is_not_answered_in_time_is_counted():
-    """The exit code of serve.py comes of this."""
-    version = saved_models.Version.__new__(saved_models.Version)
-    version.number, version.signatures = 1, {}
-    served = lifetime.Served.__new__(lifetime.Served)
-    served.name, served.version = "toy", version
-    limits = application.Limits(drain_seconds=0.05)
-
-    def ask_and_stop(line):
-        if "serving" in line:
-            port = int(re.search(r":(\d+)/", line)[1])
-            hanging.append(socket.create_connection(("127.0.0.1", port)))
-            hanging[0].sendall(f"{HEAD}Content-Length: 9\r\n\r\n".encode())
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
-
-    hanging = []
-    run = lifetime.run(served, limits, "127.0.0.1", 0, say=ask_and_stop)
-    assert asyncio.run(run) == 1
-    hanging[0].close()
-
-
-@pytest.mark.parametrize(
-    ("names", "want"),
-    [(["9", "10", "tmp", ".exporting-1"], "10"), (["2", "007"], "007"), ([], None)],
-)
-def test_the_highest_number_is_the_newest(tmp_path, names, want):
-    for name in names:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / saved_models.FILE).touch()
-    (tmp_path / "99").mkdir()  # not whole yet
-    if want is None:
-        with pytest.raises(saved_models.errors.ServeError, match="no SavedModel"):
-            saved_models.newest(tmp_path)
-        return
-    folder, number = saved_models.newest(tmp_path)
-    assert (pathlib.Path(folder).name, number) == (want, int(want))
-    assert saved_models.newest(tmp_path / want) == (folder, number)
-
-
-def test_a_damaged_model_is_a_sentence(tmp_path):
-    (tmp_path / saved_models.FILE).write_bytes(b"no model")
-    with pytest.raises(saved_models.errors.ServeError) as error:
-        saved_models.Version(str(tmp_path), 1, 99)
-    assert str(error.value).startswith(f"{tmp_path} can't be loaded: ")
-    assert "\n" not in str(error.value)
