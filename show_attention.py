@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from data import encoding, utf8
+from data import encoding, outputs, utf8
 from data import errors as data_errors
 from modeling import config as config_lib
 from modeling import pretrained
@@ -47,6 +47,7 @@ def main(_):
     for flag in ("text", "text_b"):
         if FLAGS[flag].value is not None:
             utf8.check(FLAGS[flag].value, f"--{flag}")
+    outputs.check([FLAGS.output_file])
     model, report = pretrained.open_model(
         FLAGS.model_dir, "encoder", allow_missing=("bert/pooler",)
     )
@@ -66,7 +67,8 @@ def main(_):
     name = os.path.basename(os.path.abspath(FLAGS.model_dir))
     text = FLAGS.text if pair is None else f"{FLAGS.text} / {FLAGS.text_b}"
     whole = _tokens(encoder.tokenizer, FLAGS.text, FLAGS.text_b)
-    templates.write(FLAGS.output_file, page(tokens, maps, text, name, whole))
+    with outputs.Files([FLAGS.output_file]) as file:
+        file.append(0, page(tokens, maps, text, name, whole).encode())
     size = os.path.getsize(FLAGS.output_file) / 1e6
     print(f"{FLAGS.output_file}: {_count(tokens, whole)}, {size:.2f} MB")
 

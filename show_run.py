@@ -35,7 +35,9 @@ def define_flags():
 
 def main(_):
     path = FLAGS.output_file or os.path.join(FLAGS.run_dir, "report.html")
-    templates.write(path, page(FLAGS.run_dir))
+    text = page(FLAGS.run_dir)
+    with outputs.Files([path]) as file:
+        file.append(0, text.encode())
     print(f"wrote {path}")
 
 

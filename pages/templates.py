@@ -2,7 +2,6 @@
 
 import html
 import json
-import os
 import pathlib
 import re
 
@@ -33,21 +32,3 @@ def fill(template, **values):
 
     text = (_FOLDER / f"{template}.html").read_text(encoding="utf-8")
     return re.sub(r"\{\{([\w.:]+)\}\}", place, text)
-
-
-def write(path, text):
-    """Writes a page under its name only when it is whole.
-
-    Args:
-      path: the file; its folder is made where it is missing.
-      text: str.
-    """
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    unfinished = f"{path}.partial-{os.getpid()}"
-    try:
-        with open(unfinished, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(unfinished, path)
-    finally:
-        if os.path.exists(unfinished):
-            os.remove(unfinished)

@@ -70,6 +70,7 @@ def work(tmp_path_factory, v50_file):
             *more,
         ]
 
+    (folder / "values.jsonl").symlink_to(folder / "linked.jsonl")
     exported = "exported/1"
     commands = {
         "export": export("regression", exported),
@@ -143,7 +144,8 @@ def test_an_export_tells_its_signatures(work):
 def test_lines_become_objects(work):
     folder, results = work
     assert results["predict export"][:2] == [0, ""]
-    values = rows((folder / "values.jsonl").read_text())
+    assert (folder / "values.jsonl").is_symlink()
+    values = rows((folder / "linked.jsonl").read_text())
     assert [set(row) for row in values] == [{"id", "value"}, {"value"}, {"value"}]
     assert values[0]["id"] == 7
     labelled = rows(results["predict run"][2])

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import re
 import types
 
@@ -83,6 +84,10 @@ def made(tmp_path_factory, v50_file):
         projector=folder / "projector",
         report=run / "report.html",
     )
+    os.mkfifo(folder / "pipe")
+    # Links stay where they lie, and what they lead to is written.
+    for name in ("attention.html", "run/report.html"):
+        (folder / name).symlink_to(folder / f"linked-{name[:3]}.html")
     attention = ["show_attention.py", f"--model_dir={folder}", f"--text={TEXT}"]
     embeddings = ["show_embeddings.py", f"--model_dir={folder}"]
     embeddings += [f"--output_dir={found.projector}"]
@@ -98,6 +103,8 @@ def made(tmp_path_factory, v50_file):
         [*embeddings, f"--text_file={folder / 'bytes.txt'}"],
         [*embeddings, f"--output_dir={folder / 'damaged'}"],
         [*attention, "--text_b=\udcff"],
+        [*attention, f"--output_file={folder / 'pipe'}"],
+        ["show_run.py", f"--run_dir={run}", f"--output_file={folder / 'pipe'}"],
     )
     assert results[:5] == [[0, ""]] * 5
     for (code, said), sentence in zip(
@@ -109,10 +116,12 @@ def made(tmp_path_factory, v50_file):
             "bytes.txt:2: byte 0xff is not UTF-8",
             "damaged/projector_config.pbtxt can't be read: ",
             "--text_b is not UTF-8",
+            *["/pipe is a device or a pipe; expected an ordinary file"] * 2,
         ),
         strict=True,
     ):
         assert code == 1 and sentence in said
+    assert found.attention.is_symlink() and found.report.is_symlink()
     return found
 
 

@@ -1,6 +1,7 @@
 """Curves of runs: which numbers, which points, and what can't be drawn."""
 
 import json
+import os
 
 import pytest
 
@@ -102,6 +103,17 @@ def test_pictures_are_written_whole(runs, tmp_path, capsys, name, start):
     assert path.read_bytes().startswith(start)
     assert list(tmp_path.iterdir()) == [path]
     assert capsys.readouterr().out == f"wrote {path}\n"
+
+
+def test_a_link_stays_where_a_picture_is_written(runs, tmp_path):
+    (tmp_path / "link.svg").symlink_to(tmp_path / "a.svg")
+    for _ in range(2):
+        plot.main([str(runs / "one"), f"--output_file={tmp_path / 'link.svg'}"])
+        assert (tmp_path / "link.svg").is_symlink()
+        assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
+    os.mkfifo(tmp_path / "pipe.svg")
+    with pytest.raises(errors.RunError, match="pipe.svg is no ordinary file"):
+        plot.main([str(runs / "one"), f"--output_file={tmp_path / 'pipe.svg'}"])
 
 
 def test_the_same_figure_is_the_same_svg(runs):

@@ -10,6 +10,7 @@ import math
 import os
 import sys
 
+from modeling import whole_files
 from training import errors, history
 
 try:
@@ -149,13 +150,14 @@ def main(arguments=None):
     drawn = curves(
         history.read_all(parsed.runs), list(filter(None, parsed.names.split(",")))
     )
-    unfinished = f"{parsed.output_file}.partial-{os.getpid()}"
-    try:
-        drawn.savefig(unfinished, format=parsed.output_file[-3:], dpi=144)
-        os.replace(unfinished, parsed.output_file)
-    finally:
-        if os.path.exists(unfinished):
-            os.remove(unfinished)
+    path = os.path.realpath(parsed.output_file)  # a link stays
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise errors.RunError(
+            f"--output_file={parsed.output_file} is no ordinary file; expected one, or "
+            "none yet"
+        )
+    with whole_files.writing(path) as temporary:
+        drawn.savefig(temporary, format=path[-3:], dpi=144)
     print(f"wrote {parsed.output_file}")
 
 
