@@ -28,7 +28,6 @@ from training import (
     loop,
     metrics,
     results,
-    run_folder,
 )
 from training import flags as training_flags
 from training import settings as settings_lib
@@ -170,7 +169,8 @@ def main(_):
             train(job, trial, model)
         else:
             fine_tuning.check_trained(
-                "run_classifier", FLAGS, trial, job.config, ("task_name",)
+                *("run_classifier", FLAGS, trial, job.config, ("task_name",)),
+                labels=job.labels,
             )
         return evaluate(job, trial, model) if FLAGS.do_eval else None
 
@@ -347,12 +347,7 @@ def _labels(args, task, training):
         return task.labels
     if training:
         return classification.discover_labels(training, task.kind)
-    if os.path.exists(os.path.join(args.output_dir, run_folder.NAME)):
-        return tuple(run_folder.read(args.output_dir)["labels"])
-    raise errors.RunError(
-        f"without --do_train the labels come from --labels or the run in --output_dir; "
-        f"{args.output_dir} holds none"
-    )
+    return fine_tuning.labels_of_run("run_classifier", args, args.sweep)
 
 
 def _objective(job):

@@ -25,12 +25,11 @@ from data import (
     encoding,
     entity_score,
     ner,
-    ragged,
     tagging,
     word_vectors,
 )
 from data import errors as data_errors
-from modeling import checkpoint, crf, heads, losses, whole_files
+from modeling import checkpoint, crf, heads, losses, readers, whole_files
 from modeling import config as config_lib
 from modeling import tagging as taggers
 from training import (
@@ -39,7 +38,6 @@ from training import (
     fine_tuning,
     loop,
     results,
-    run_folder,
 )
 from training import flags as training_flags
 from training import settings as settings_lib
@@ -157,8 +155,6 @@ class Job:
         if not kwargs:
             batch_size = distribution.rounded_up(batch_size, self.strategy)
         columns = ner.columns(data.rows, data.labels)
-        if data.vectors is not None:
-            columns["input_ids"] = _word_numbers(data.rows)
         buckets, groups = batching.padding(
             max(self.args.max_seq_length, columns["input_ids"].lengths.max()),
             **fine_tuning.padding(self.args, self.settings, self.strategy),
@@ -203,7 +199,8 @@ def main(_):
                 FLAGS,
                 trial,
                 job.config,
-                ("crf", "bilstm_head", "feature_based", "layers"),
+                ("crf", "bilstm_head", "feature_based", "layers", "tag_scheme"),
+                labels=job.labels,
             )
         return evaluate(job, trial, model) if FLAGS.do_eval else None
 
@@ -283,16 +280,17 @@ def _with_vectors(job, data, encoder):
     key = {name: getattr(args, name) for name in names}
     key["files"] = [
         word_vectors.file_key(path)
-        for path in (data.path, args.vocab_file, args.bert_config_file)
+        for path in (
+            data.path,
+            args.vocab_file,
+            args.bert_config_file,
+            readers.changing_file(args.init_checkpoint),
+        )
     ]
     folder = args.vectors_dir or args.output_dir
     vectors = word_vectors.cached(folder, key, compute)
-    ends = np.cumsum([len(sentence.words) for sentence in data.sentences])
-    rows = [
-        ner.Row([0] * len(words), np.arange(len(words)), words)
-        for words in np.split(np.arange(ends[-1]), ends[:-1])
-    ]
     texts = ner.texts(data.sentences)
+    rows = ner.rows_of_words(texts)
     return dataclasses.replace(data, rows=rows, texts=texts, vectors=vectors)
 
 
@@ -405,12 +403,6 @@ def _lines(data):
     return np.array([first_lines[row.words[0]] for row in data.rows])
 
 
-def _word_numbers(rows):
-    """Words' numbers in the place of ids, for the rows of a `VectorStream`."""
-    words = [{"input_ids": row.words} for row in rows]
-    return ragged.columns(words, {"input_ids": "int32"})["input_ids"]
-
-
 def _check(args):
     """Raises RunError for flags that don't go together."""
     fine_tuning.check_flags(args)
@@ -424,22 +416,19 @@ def _check(args):
 
 def _labels(args, sentences):
     """The tags: of the types given, of the training file, or of the run."""
-    if args.labels or sentences:
-        types = args.labels or ner.types(sentences)
+    types = args.labels
+    if not types and sentences:
+        types = ner.types(sentences)
         if not types:
             raise errors.RunError(f"--train_file={args.train_file}: all tags are O")
-        return tuple(tagging.labels(types, args.tag_scheme))
-    for folder in (args.output_dir, *_seed_folders(args)):
-        if os.path.exists(os.path.join(folder, run_folder.NAME)):
-            return tuple(run_folder.read(folder)["labels"])
-    raise errors.RunError(
-        f"without --do_train the tags come from --labels or the run in --output_dir; "
-        f"{args.output_dir} holds none"
-    )
-
-
-def _seed_folders(args):
-    return [os.path.join(args.output_dir, f"seed_{seed}") for seed in args.seeds or ()]
+    if not types:
+        types = ner.types_of_labels(fine_tuning.labels_of_run("run_ner", args))
+    for kind in types:
+        if types.count(kind) > 1:
+            raise errors.RunError(
+                f"--labels={','.join(types)}: {kind} occurs twice; expected each once"
+            )
+    return tuple(tagging.labels(types, args.tag_scheme))
 
 
 if __name__ == "__main__":

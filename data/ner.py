@@ -92,6 +92,22 @@ def rows(word_lists, tokenizer, max_seq_length, doc_stride):
     return result
 
 
+def rows_of_words(word_lists):
+    """Texts as rows of a tagger that reads a vector for each word.
+
+    Args:
+      word_lists: list of lists of str, from `texts`.
+
+    Returns:
+      A list of `Row` with words' numbers in the place of pieces' ids.
+    """
+    ends = np.cumsum([len(words) for words in word_lists])
+    return [
+        Row(numbers.tolist(), np.arange(len(numbers)), numbers)
+        for numbers in np.split(np.arange(ends[-1]), ends[:-1])
+    ]
+
+
 def label_ids(sentences, labels, scheme, path):
     """The number of each word's tag, through all sentences.
 
@@ -108,7 +124,7 @@ def label_ids(sentences, labels, scheme, path):
       errors.InputError: a tag's type isn't among the labels, or there are no tags.
     """
     number_of = {label: number for number, label in enumerate(labels)}
-    known = {tagging.type_of(label) for label in labels[1:]}
+    known = set(types_of_labels(labels))
     result = []
     for sentence in sentences:
         if sentence.tags is None:
@@ -129,6 +145,11 @@ def types(sentences):
     """The entity types in the tags of sentences, in alphabetical order."""
     tags = {tag for sentence in sentences for tag in sentence.tags or ()}
     return sorted({tagging.type_of(tag) for tag in tags - {"O"}})
+
+
+def types_of_labels(labels):
+    """The types that `tagging.labels` made these labels of, as a list."""
+    return list(dict.fromkeys(map(tagging.type_of, labels[1:])))
 
 
 def columns(row_list, word_labels=None):

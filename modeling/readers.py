@@ -91,6 +91,16 @@ def find(path: str | os.PathLike) -> str:
     )
 
 
+def changing_file(path: str | os.PathLike) -> str:
+    """The file of a checkpoint that is written anew whenever its weights are.
+
+    Raises:
+      ModelError: there is no checkpoint.
+    """
+    found = find(path)
+    return found if _opener(found) else f"{found}.index"
+
+
 def _find_in_folder(folder):
     state = None
     if os.path.isfile(os.path.join(folder, "checkpoint")):

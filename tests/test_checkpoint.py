@@ -11,7 +11,7 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from modeling import bert, checkpoint, heads, hugging_face
+from modeling import bert, checkpoint, heads, hugging_face, readers
 from modeling import config as config_lib
 from tests import toy
 
@@ -137,6 +137,8 @@ class TestOriginal:
     def test_prefix_file_or_folder(self, tmp_path, arrays, path):
         written(tmp_path, arrays)
         assert set(checkpoint.read(tmp_path / path)) == set(arrays)
+        changing = readers.changing_file(tmp_path / path)
+        assert pathlib.Path(changing) == tmp_path / "model.ckpt-0.index"
 
     def test_a_folder_is_opened_at_what_its_state_file_says(self, tmp_path, arrays):
         for step in (9, 10):

@@ -112,6 +112,21 @@ def test_tags_of_any_scheme_become_the_models_labels():
     assert ner.label_ids(sentences, labels, "iob2", "f").tolist() == [1, 1, 2, 0]
 
 
+def test_words_are_rows_of_their_own_numbers():
+    rows = ner.rows_of_words([["the"], ["fox", "a"]])
+    assert [row.input_ids for row in rows] == [[0], [1, 2]]
+    scores = np.arange(12.0).reshape(2, 2, 3)
+    batch = {"logits": scores, "record_ids": [(0, 1), (0, 0)]}
+    values = ner.word_values(rows, [batch], "logits")
+    assert values.tolist() == [[6, 7, 8], [0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("scheme", tagging.SCHEMES)
+def test_labels_remember_their_types(scheme):
+    types = ["PER", "LOC", "work-of-art", ""]
+    assert ner.types_of_labels(tagging.labels(types, scheme)) == types
+
+
 @pytest.mark.parametrize(
     ("tags", "message"),
     [

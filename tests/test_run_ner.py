@@ -76,10 +76,14 @@ def work(tmp_path_factory, v50_file):
         "again": command("plain", "--do_eval"),
         "words": command(
             *("words", "--do_predict", f"--predict_file={folder / 'words.conll'}"),
-            *("--labels=ANIMAL,PER", f"--init_checkpoint={folder / 'plain'}"),
+            f"--init_checkpoint={folder / 'plain'}",  # whose labels are the model's
         ),
         "crf": command(
             "crf", *train, "--crf", "--bilstm_head", "--document_context", "--seeds=1,2"
+        ),
+        "crf_again": command(
+            *("crf", "--do_eval", f"--eval_file={folder / 'test.conll'}"),
+            *("--crf", "--bilstm_head", "--document_context", "--seeds=1,2"),
         ),
         "vectors": command(
             "vectors",
@@ -99,6 +103,9 @@ def work(tmp_path_factory, v50_file):
         ],
         "unknown": command("plain", "--do_eval", f"--eval_file={folder / 'bad.conll'}"),
         "no_file": command("plain", "--do_eval", "--eval_file="),
+        "scheme": command("plain", "--do_eval", "--tag_scheme=iobes"),
+        "order": command("plain", "--do_eval", "--labels=PER,ANIMAL"),
+        "label_twice": command("none", "--do_eval", "--labels=PER,PER"),
         "no_run": command("none", "--do_eval"),
         "no_encoder": command("none", "--do_eval", "--feature_based"),
         "two_lstms": command(
@@ -155,6 +162,7 @@ def test_words_without_tags_are_tagged(work):
 def test_crf_with_bilstm_document_context_and_two_seeds(work):
     folder, results = work
     assert results["crf"] == [0, ""]
+    assert results["crf_again"] == [0, ""]  # which knows the seeds' labels
     rows = (folder / "crf" / "trials.tsv").read_text().splitlines()
     assert [row.split("\t")[3] for row in rows] == [
         *("seed", "1", "2", "mean", "std", "best")
@@ -189,6 +197,9 @@ def test_vectors_are_kept(work):
             "bad.conll line 3: unknown tag 'I-PLANT'; the types are ANIMAL, PER",
         ),
         ("no_file", "--do_eval needs --eval_file"),
+        ("scheme", "--tag_scheme was iob2 and is iobes"),
+        ("order", "labels was ['O', 'B-ANIMAL', 'I-ANIMAL', 'B-PER', 'I-PER'] and is"),
+        ("label_twice", "--labels=PER,PER: PER occurs twice"),
         ("no_run", "holds none"),
         ("no_encoder", "--feature_based needs --init_checkpoint"),
         ("two_lstms", "--bilstm_head is for fine-tuning"),

@@ -151,7 +151,30 @@ def padding(parsed, settings, strategy):
     }
 
 
-def check_trained(script, parsed, trial, config, same=()):
+def labels_of_run(script, parsed, sweep=False):
+    """The labels that the run in --output_dir remembers, a trial, or --init_checkpoint.
+
+    Args:
+      script: the script's name without .py.
+      parsed: absl's FLAGS with `define_flags`.
+      sweep: bool, see `trials.plan`.
+
+    Raises:
+      RunError: there is no such run.
+    """
+    folders = [trial.folder for trial in _plan(parsed, sweep)]
+    for folder in (*folders, parsed.init_checkpoint or ""):
+        if os.path.exists(os.path.join(folder, run_folder.NAME)):
+            record = run_folder.read(folder)
+            if record["script"] == script and record["labels"]:
+                return tuple(record["labels"])
+    raise errors.RunError(
+        f"without --do_train the labels come from --labels or the run in --output_dir "
+        f"or --init_checkpoint; {parsed.output_dir} holds none"
+    )
+
+
+def check_trained(script, parsed, trial, config, same=(), **more):
     """Raises RunError where a finished run would be used as another than it is.
 
     Args:
@@ -160,12 +183,17 @@ def check_trained(script, parsed, trial, config, same=()):
       trial: `trials.Trial`, whose folder the run is in, if it isn't --init_checkpoint.
       config: BertConfig.
       same: names of the task's own flags that must have the run's values.
+      **more: what else `begin` kept with the run and must be the same. In another's,
+        --init_checkpoint, labels may have got other names.
     """
     vocabulary = _sha256(parsed.vocab_file)
     common = ("do_lower_case", "left_to_right")
-    for folder, names in ((trial.folder, same), (parsed.init_checkpoint or "", ())):
+    for folder, names, kept in (
+        (trial.folder, (*common, *same), more),
+        (parsed.init_checkpoint or "", common, {}),
+    ):
         run_folder.check_model(
-            *(folder, script, parsed, config, (*common, *names)), vocabulary=vocabulary
+            *(folder, script, parsed, config, names), vocabulary=vocabulary, **kept
         )
         if saving.steps(folder):
             return  # what is in --init_checkpoint is not used
@@ -185,14 +213,7 @@ def run_trials(parsed, chief, run_one, metric, shown=None, sweep=False):
     Returns:
       The `trials.Trial` to predict with.
     """
-    planned = trials.plan(
-        parsed.output_dir,
-        [int(seed) for seed in parsed.seeds or [parsed.seed]],
-        parsed.train_batch_size,
-        parsed.learning_rate,
-        parsed.num_train_epochs,
-        sweep,
-    )
+    planned = _plan(parsed, sweep)
     scores = [run_one(trial) for trial in planned]
     if len(planned) == 1:
         return planned[0]
@@ -202,6 +223,17 @@ def run_trials(parsed, chief, run_one, metric, shown=None, sweep=False):
         print(trials.write(path, planned, scores, shown or [metric]), end="")
         print(f"best by {metric}: {chosen.folder}")
     return chosen
+
+
+def _plan(parsed, sweep):
+    return trials.plan(
+        parsed.output_dir,
+        [int(seed) for seed in parsed.seeds or [parsed.seed]],
+        parsed.train_batch_size,
+        parsed.learning_rate,
+        parsed.num_train_epochs,
+        sweep,
+    )
 
 
 def begin(script, parsed, trial, config, stream, settings, strategy, free=(), **more):
