@@ -25,7 +25,7 @@ def write(source, export_dir):
       RunError: there is something in export_dir.
     """
     check_is_new(export_dir)
-    export_dir = os.path.abspath(export_dir)
+    export_dir = os.path.realpath(export_dir)  # a link stays
     parent = os.path.dirname(export_dir)
     os.makedirs(parent, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".exporting-", dir=parent) as folder:

@@ -71,9 +71,11 @@ def work(tmp_path_factory, v50_file):
         ]
 
     (folder / "values.jsonl").symlink_to(folder / "linked.jsonl")
+    (folder / "link").symlink_to(folder / "linked" / "1")
     exported = "exported/1"
     commands = {
         "export": export("regression", exported),
+        "export to a link": export("regression", "link"),
         "predict export": predict(
             exported, "lines.txt", f"--output_file={folder / 'values.jsonl'}"
         ),
@@ -138,6 +140,9 @@ def test_an_export_tells_its_signatures(work):
     assert (code, said) == (0, "")
     assert "exported/1: classifier, step 7 of" in output
     assert "  text_pair: text_a, text_b -> logits\n" in output
+    assert work[1]["export to a link"][:2] == [0, ""]
+    assert (work[0] / "link").is_symlink()
+    assert (work[0] / "linked" / "1" / "saved_model.pb").exists()
     assert not list(work[0].rglob(".exporting-*"))
 
 
