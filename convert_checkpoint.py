@@ -329,6 +329,11 @@ def _of_task(model, task, num_labels):
             f"{report.path} has no {lacking[0]} of shape {list(shapes[lacking[0]])}, "
             f"which a model for --task={task} needs"
         )
+    if task != "encoder" and any(n.startswith("bilstm/") for n in report.skipped):
+        raise data_errors.InputError(
+            f"{report.path} has a BiLSTM between encoder and head, for which no other "
+            "format has a place; expected --task=encoder, which leaves out both"
+        )
     changes = {name: None for name in report.skipped}
     for name, (theirs, ours) in report.resized.items():
         if theirs < ours:

@@ -112,6 +112,7 @@ class Job:
             return heads.ClassifierModel(
                 self.config,
                 len(self.labels) if self.labels else 1,
+                bilstm=self.args.bilstm_head,
                 recompute=self.settings.recompute,
                 dtype=self.settings.dtype_policy,
             )

@@ -86,6 +86,7 @@ class Job:
         with self.strategy.scope():
             return heads.MultipleChoiceModel(
                 self.config,
+                bilstm=self.args.bilstm_head,
                 recompute=self.settings.recompute,
                 dtype=self.settings.dtype_policy,
             )

@@ -77,7 +77,6 @@ def define_flags():
         "Windows over documents (-DOCSTART- lines part them) instead of sentences.",
     )
     boolean("crf", False, "Learn which tag follows which, and decode whole texts.")
-    boolean("bilstm_head", False, "A BiLSTM between the encoder and the tags.")
     boolean("feature_based", False, "Freeze the encoder; train a BiLSTM on vectors.")
     flags.DEFINE_enum(
         "layers",
@@ -140,15 +139,8 @@ class Job:
                     **kwargs,
                 )
             kwargs["recompute"] = settings.recompute
-            if args.crf or args.bilstm_head:
-                return taggers.SequenceTagger(
-                    config,
-                    num_labels,
-                    lstm_layers=int(args.bilstm_head),
-                    crf=args.crf,
-                    **kwargs,
-                )
-            return heads.TaggerModel(config, num_labels, **kwargs)
+            make = taggers.CrfTagger if args.crf else heads.TaggerModel
+            return make(config, num_labels, bilstm=args.bilstm_head, **kwargs)
 
     def stream(self, data, batch_size, **kwargs):
         """Batches of a file's rows; in evaluation as many rows as the replicas need."""
@@ -199,7 +191,7 @@ def main(_):
                 FLAGS,
                 trial,
                 job.config,
-                ("crf", "bilstm_head", "feature_based", "layers", "tag_scheme"),
+                ("crf", "feature_based", "layers", "tag_scheme"),
                 labels=job.labels,
             )
         return evaluate(job, trial, model) if FLAGS.do_eval else None

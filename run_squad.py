@@ -133,6 +133,7 @@ class Job:
         with self.strategy.scope():
             return heads.SpanModel(
                 self.config,
+                bilstm=self.args.bilstm_head,
                 recompute=self.settings.recompute,
                 dtype=self.settings.dtype_policy,
             )

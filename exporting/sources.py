@@ -208,17 +208,18 @@ def _open_run(folder, options):
 
 def _make(task, config, flags, labels, dtype):
     """The model that a run trained, or its encoder."""
-    if task == "classifier":
-        return heads.ClassifierModel(config, len(labels or [""]), dtype=dtype)
-    if task == "squad":
-        return heads.SpanModel(config, dtype=dtype)
-    if task == "multiple_choice":
-        return heads.MultipleChoiceModel(config, dtype=dtype)
     if task == "masked_lm":
         next_sentence = not flags["no_next_sentence"]
         return heads.PretrainingModel(config, next_sentence, dtype=dtype)
     if task == "encoder":
         return bert.BertModel(config, dtype=dtype)
+    fine_tuned = {"bilstm": flags.get("bilstm_head", False), "dtype": dtype}
+    if task == "classifier":
+        return heads.ClassifierModel(config, len(labels or [""]), **fine_tuned)
+    if task == "squad":
+        return heads.SpanModel(config, **fine_tuned)
+    if task == "multiple_choice":
+        return heads.MultipleChoiceModel(config, **fine_tuned)
     if flags["feature_based"]:
         return tagging.VectorTagger(
             config,
@@ -228,15 +229,8 @@ def _make(task, config, flags, labels, dtype):
             lstm_size=flags["lstm_size"],
             crf=flags["crf"],
         )
-    if flags["crf"] or flags["bilstm_head"]:
-        return tagging.SequenceTagger(
-            config,
-            len(labels),
-            lstm_layers=int(flags["bilstm_head"]),
-            crf=flags["crf"],
-            dtype=dtype,
-        )
-    return heads.TaggerModel(config, len(labels), dtype=dtype)
+    make = tagging.CrfTagger if flags["crf"] else heads.TaggerModel
+    return make(config, len(labels), **fine_tuned)
 
 
 def _encoder_of_run(folder, config, flags, dtype):

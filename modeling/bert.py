@@ -117,7 +117,7 @@ class BertModel(BertBase):
         if return_attention:
             outputs["attention"] = all_attention
         outputs["sequence_output"] = x
-        outputs["pooled_output"] = self._pool(x, features)
+        outputs["pooled_output"] = self.pool(x, features)
         return outputs
 
     def _run(self, layer, x, adder, seed):
@@ -126,8 +126,11 @@ class BertModel(BertBase):
         again = tf.recompute_grad(lambda x: layer(x, adder=adder, seed=seed))
         return again(x)
 
-    def _pool(self, x, features):
-        """The [CLS] vector of each sequence through a dense layer and tanh."""
+    def pool(self, x, features):
+        """The vector [B, H] that stands for each sequence, of its tokens' [B, S, H].
+
+        That of [CLS] through a dense layer and tanh; [B, K, H] given `cls_positions`.
+        """
         if "cls_positions" in features:
             first = tf.gather(x, features["cls_positions"], batch_dims=1)  # [B, K, H]
         elif self.config.left_to_right:

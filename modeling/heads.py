@@ -18,7 +18,7 @@ names of the original's checkpoints.
 import keras
 import tensorflow as tf
 
-from modeling import bert, layers
+from modeling import bert, layers, lstm
 
 # Places of dropout in the heads; the encoder's layers count from 0.
 _HEAD = 1 << 16
@@ -59,6 +59,36 @@ class TaskModel(bert.BertBase):
 
     def get_config(self):
         return super().get_config() | {"recompute": self.bert.recompute}
+
+
+class FineTunedModel(TaskModel):
+    """A TaskModel that may have a BiLSTM between encoder and head (section 5.1).
+
+    Args:
+      config: BertConfig.
+      bilstm: whether it has. Half of the BiLSTM's units go in each direction: its
+        vectors are as wide as the encoder's, and pooler and head fit on both.
+      recompute, dtype: as for BertModel.
+    """
+
+    def __init__(self, config, name, bilstm=False, **kwargs):
+        super().__init__(config, name=name, **kwargs)
+        self.bilstm = lstm.on_top(self.config) if bilstm else None
+
+    def encode(self, features, training, seed):
+        """`sequence_output` and `pooled_output` for the head, as BertModel's."""
+        outputs = self.bert(features, training=training, seed=seed)
+        if self.bilstm is None:
+            return outputs
+        x = outputs["sequence_output"]
+        x = tf.cast(self.bilstm(x, lstm.lengths(features)), x.dtype)
+        return {
+            "sequence_output": x,
+            "pooled_output": self.bert.pool(x, features) if self.uses_pooler else None,
+        }
+
+    def get_config(self):
+        return super().get_config() | {"bilstm": self.bilstm is not None}
 
 
 def _project(x, weights, bias):
@@ -174,13 +204,14 @@ class PretrainingModel(TaskModel):
 
 
 @keras.saving.register_keras_serializable("bert")
-class ClassifierModel(TaskModel):
+class ClassifierModel(FineTunedModel):
     """A class, or with one label a number, for each sequence or pair (section 4.1).
 
     Args:
       config: BertConfig.
       num_labels: number of classes; 1 for regression.
       dropout: rate on the pooled output.
+      bilstm: as for FineTunedModel.
       recompute, dtype: as for BertModel.
     """
 
@@ -200,7 +231,7 @@ class ClassifierModel(TaskModel):
     def call(self, features, training=False, seed=None):
         """Returns `logits` float32 [B, n]; arguments as for BertModel."""
         seed = layers.dropout_seed(training, seed)
-        pooled = self.bert(features, training=training, seed=seed)["pooled_output"]
+        pooled = self.encode(features, training, seed)["pooled_output"]
         pooled = layers.dropout(pooled, self.dropout, layers.fold_in(seed, _HEAD))
         return {"logits": _project(pooled, self.output_weights, self.output_bias)}
 
@@ -212,7 +243,7 @@ class ClassifierModel(TaskModel):
 
 
 @keras.saving.register_keras_serializable("bert")
-class TaggerModel(TaskModel):
+class TaggerModel(FineTunedModel):
     """A class for each token (section 5.3).
 
     Args: as for ClassifierModel; the dropout is on the tokens' vectors.
@@ -231,7 +262,7 @@ class TaggerModel(TaskModel):
     def call(self, features, training=False, seed=None):
         """Returns `logits` float32 [B, S, n]; arguments as for BertModel."""
         seed = layers.dropout_seed(training, seed)
-        x = self.bert(features, training=training, seed=seed)["sequence_output"]
+        x = self.encode(features, training, seed)["sequence_output"]
         x = layers.dropout(x, self.dropout, layers.fold_in(seed, _HEAD))
         return {"logits": _project(x, self.output_weights, self.output_bias)}
 
@@ -243,11 +274,12 @@ class TaggerModel(TaskModel):
 
 
 @keras.saving.register_keras_serializable("bert")
-class SpanModel(TaskModel):
+class SpanModel(FineTunedModel):
     """First and last token of the answer to a question (section 4.2).
 
     Args:
       config: BertConfig.
+      bilstm: as for FineTunedModel.
       recompute, dtype: as for BertModel.
     """
 
@@ -262,18 +294,19 @@ class SpanModel(TaskModel):
 
     def call(self, features, training=False, seed=None):
         """Returns `start_logits` and `end_logits`, float32 [B, S]."""
-        x = self.bert(features, training=training, seed=seed)["sequence_output"]
+        x = self.encode(features, training, seed)["sequence_output"]
         logits = self.squad(x)  # [B, S, 2]
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
 
 @keras.saving.register_keras_serializable("bert")
-class MultipleChoiceModel(TaskModel):
+class MultipleChoiceModel(FineTunedModel):
     """One of C continuations (section 4.4): a score for each, softmax over them.
 
     Args:
       config: BertConfig.
       dropout: rate on the pooled output.
+      bilstm: as for FineTunedModel.
       recompute, dtype: as for BertModel.
     """
 
@@ -302,7 +335,7 @@ class MultipleChoiceModel(TaskModel):
             for name in ("input_ids", "input_mask", "segment_ids")
             if name in features
         }
-        pooled = self.bert(flat, training=training, seed=seed)["pooled_output"]
+        pooled = self.encode(flat, training, seed)["pooled_output"]
         pooled = layers.dropout(pooled, self.dropout, layers.fold_in(seed, _HEAD))
         logits = _project(pooled, self.output_weights, self.output_bias)
         logits = tf.reshape(logits, shape[:2])  # [B, C]

@@ -8,6 +8,8 @@ one loop, with the products that don't depend on the loop outside it.
 import keras
 import tensorflow as tf
 
+from modeling import config as config_lib
+
 
 class BiLstm(keras.layers.Layer):
     """One layer: each token's vector knows all tokens left and right of it.
@@ -66,6 +68,30 @@ class BiLstm(keras.layers.Layer):
         forward, backward = tf.unstack(tf.transpose(states, [1, 2, 0, 3]), num=2)
         backward = tf.reverse_sequence(backward, lengths, seq_axis=1)
         return tf.concat([forward, backward], axis=-1)  # [B, S, 2 U]
+
+
+def on_top(config):
+    """A BiLSTM whose vectors are as wide as the encoder's, built.
+
+    Raises:
+      ModelError: an odd `hidden_size` has no half.
+    """
+    width = config.hidden_size
+    if width % 2:
+        raise config_lib.ModelError(
+            f"a BiLSTM on top needs an even hidden_size; this one is {width}"
+        )
+    layer = BiLstm(width, width // 2, name="bilstm")
+    layer.build()
+    return layer
+
+
+def lengths(features):
+    """Tokens in each row, int32 [B]."""
+    if "input_mask" not in features:
+        shape = tf.shape(features["input_ids"])
+        return tf.fill([shape[0]], shape[1])
+    return tf.reduce_sum(features["input_mask"], axis=1)
 
 
 def _run(inputs, recurrent_kernel):

@@ -1,8 +1,8 @@
-"""Taggers with more than a projection: BiLSTM, CRF, and vectors of a frozen encoder.
+"""Taggers with more than a projection: a CRF, and vectors of a frozen encoder.
 
-`heads.TaggerModel` is the paper's fine-tuned tagger. Here are its relatives: the BiLSTM
-on top of the paper's ablation (section 5.1), the feature-based approach (section 5.3),
-and for any of them a CRF over the tags.
+`heads.TaggerModel` is the paper's fine-tuned tagger. Here are its relatives: the
+feature-based approach (section 5.3) with a BiLSTM of its own, and for both a CRF over
+the tags.
 """
 
 import keras
@@ -112,15 +112,14 @@ class TaggingHead(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("bert")
-class SequenceTagger(heads.TaskModel):
-    """A fine-tuned encoder with a BiLSTM, a CRF or both on top.
+class CrfTagger(heads.FineTunedModel):
+    """A fine-tuned encoder with a CRF over the tags.
 
     Args:
       config: BertConfig.
       num_labels: number of tags.
-      lstm_layers: layers of the BiLSTM, as wide as the encoder in each direction.
-      crf: whether there is a CRF.
       dropout: see `TaggingHead`.
+      bilstm: as for FineTunedModel.
       recompute, dtype: as for BertModel.
     """
 
@@ -130,23 +129,16 @@ class SequenceTagger(heads.TaskModel):
         self,
         config,
         num_labels,
-        lstm_layers=0,
-        crf=False,
         dropout=heads.CLASSIFIER_DROPOUT,
-        name="sequence_tagger",
+        name="crf_tagger",
         **kwargs,
     ):
         super().__init__(config, name=name, **kwargs)
-        self.arguments = {
-            "num_labels": num_labels,
-            "lstm_layers": lstm_layers,
-            "crf": crf,
-            "dropout": dropout,
-        }
+        self.arguments = {"num_labels": num_labels, "dropout": dropout}
         self.head = TaggingHead(
             self.config.hidden_size,
-            lstm_size=self.config.hidden_size,
             initializer_range=self.config.initializer_range,
+            crf=True,
             crf_rate=_FINE_TUNING_CRF_RATE,
             **self.arguments,
         )
@@ -156,9 +148,9 @@ class SequenceTagger(heads.TaskModel):
     def call(self, features, training=False, seed=None):
         """Returns what `TaggingHead` does; arguments as for BertModel."""
         seed = layers.dropout_seed(training, seed)
-        x = self.bert(features, training=training, seed=seed)["sequence_output"]
+        x = self.encode(features, training, seed)["sequence_output"]
         return self.head(
-            x, lengths=_lengths(features), seed=layers.fold_in(seed, _HEAD)
+            x, lengths=lstm.lengths(features), seed=layers.fold_in(seed, _HEAD)
         )
 
     def get_config(self):
@@ -261,7 +253,7 @@ class VectorTagger(bert.BertBase):
             weights = self.factor * tf.nn.softmax(self.layer_weights)
             x = tf.einsum("bskh,k->bsh", x, weights)
         return self.head(
-            x, lengths=_lengths(features), seed=layers.fold_in(seed, _HEAD)
+            x, lengths=lstm.lengths(features), seed=layers.fold_in(seed, _HEAD)
         )
 
     def get_config(self):
@@ -277,11 +269,3 @@ def check_layers(bert_config, combination):
             f"{combination} needs an encoder of {least} layers; this one has "
             f"{bert_config.num_hidden_layers}."
         )
-
-
-def _lengths(features):
-    """Tokens in each row, int32 [B]."""
-    if "input_mask" not in features:
-        shape = tf.shape(features["input_ids"])
-        return tf.fill([shape[0]], shape[1])
-    return tf.reduce_sum(features["input_mask"], axis=1)

@@ -23,7 +23,7 @@ LEFT_TO_RIGHT = dataclasses.replace(CONFIG, left_to_right=True)
 CLASSES = ["bird", "dog", "fox"]
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 _FLAGS = {"max_seq_length": 20, "do_lower_case": True, "doc_stride": 4}
-_TAGGER = {"crf": False, "bilstm_head": False, "feature_based": False}
+_TAGGER = {"crf": False, "feature_based": False}
 _SQUAD = {
     "max_query_length": 6,
     "n_best_size": 5,
@@ -55,9 +55,9 @@ RUNS = {
     ),
     "squad": (
         "run_squad",
-        _SQUAD,
+        _SQUAD | {"bilstm_head": True},
         {"version_2": True},
-        lambda: heads.SpanModel(CONFIG),
+        lambda: heads.SpanModel(CONFIG, bilstm=True),
     ),
     "ner": (
         "run_ner",
@@ -69,7 +69,7 @@ RUNS = {
         "run_ner",
         _TAGGER | {"max_seq_length": 10, "crf": True, "bilstm_head": True},
         {"labels": TAGS},
-        lambda: tagging.SequenceTagger(CONFIG, 5, lstm_layers=1, crf=True),
+        lambda: tagging.CrfTagger(CONFIG, 5, bilstm=True),
     ),
     "vectors": (
         "run_ner",
@@ -79,9 +79,9 @@ RUNS = {
     ),
     "choice": (
         "run_multiple_choice",
+        {"bilstm_head": True},
         {},
-        {},
-        lambda: heads.MultipleChoiceModel(CONFIG),
+        lambda: heads.MultipleChoiceModel(CONFIG, bilstm=True),
     ),
     "masked_lm": (
         "run_pretraining",

@@ -84,6 +84,11 @@ def ran(tmp_path_factory, v50_file):
     toy.CONFIG.to_file(folder / "run" / "bert_config.json")
     convert("mean", "run", "mean", "original", "--average_last=2")
 
+    original(folder / "bilstm", "squad", v50_file,
+             **{"bilstm/bias": np.zeros((2, 8), np.float32)})  # fmt: skip
+    convert("a BiLSTM", "bilstm", "x", "huggingface", "--task=squad")
+    convert("its encoder", "bilstm", "bilstm-encoder", "huggingface", "--task=encoder")
+
     convert("no such input", "nowhere", "x", "original")
     convert("no such head", "pretraining", "x", "original", "--task=classifier")
     convert("not enough", "run", "x", "original", "--average_last=4")
@@ -283,6 +288,7 @@ def test_the_mean_of_the_last_two(work):
     [
         ("no such input", ["no checkpoint", "nowhere"]),
         ("no such head", ["no output_weights", "--task=classifier"]),
+        ("a BiLSTM", ["bilstm", "between encoder and head", "--task=encoder"]),
         ("not enough", ["--average_last=4", "3 checkpoints"]),
         ("there already", ["bert_model.ckpt.index is there already", "--output"]),
         ("no name", [".keras or .weights.h5"]),
@@ -304,6 +310,15 @@ def test_a_mistake_is_one_sentence(work, name, words):
     assert code == 1
     for word in words:
         assert word in text
+
+
+def test_of_a_model_with_a_bilstm_the_encoder_is_taken(work):
+    folder, messages = work
+    assert messages["its encoder"] == (0, "")
+    ours = arrays_of(folder / "bilstm-encoder")
+    assert len(ours) == ENCODER
+    theirs = arrays_of(folder / "bilstm")
+    assert_equal(ours, {name: theirs[name] for name in ours})
 
 
 def test_numbers_that_are_none_are_named(work, said):

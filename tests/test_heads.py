@@ -251,3 +251,59 @@ def test_a_head_without_the_pooler_keeps_it_but_does_not_train_it():
     names = {variable.path for variable in model.variables}
     trained = {variable.path for variable in model.trainable_variables}
     assert names - trained == {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
+
+
+class TestBiLstm:
+    @pytest.fixture(params=["classifier", "tagger", "span", "multiple_choice"])
+    def model(self, request):
+        keras.utils.set_random_seed(0)
+        # Weights so large that the head's gradients are not rounding errors.
+        config = dataclasses.replace(toy.CONFIG, initializer_range=0.5)
+        make, _ = toy.TASKS[request.param]
+        model = make(config, bilstm=True)
+        return request.param, model, toy.features(request.param)
+
+    def test_it_stands_between_encoder_and_head(self, model):
+        task, model, features = model
+        mask = features["input_mask"]
+        flat = {
+            name: features[name].reshape(-1, mask.shape[-1])
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }
+        x = model.bert(flat)["sequence_output"]
+        x = model.bilstm(x, lengths=flat["input_mask"].sum(axis=1)).numpy()
+        if task in ("classifier", "multiple_choice"):
+            x = tf.tanh(model.bert.pooler(x[:, 0])).numpy()
+        head = model.squad if task == "span" else model
+        expected = x @ head.output_weights.numpy().T + head.output_bias.numpy()
+        outputs = model(features)
+        if task == "span":
+            found = np.stack([outputs["start_logits"], outputs["end_logits"]], axis=-1)
+        else:
+            found = outputs["logits"].numpy().reshape(expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+    def test_it_is_trained(self, model):
+        task, model, features = model
+        with tf.GradientTape() as tape:
+            outputs = model(features, training=True, seed=[1, 2])
+            loss = OBJECTIVES[task].sums(outputs, features)["loss"]
+        variables = [v for v in model.trainable_variables if "bilstm/" in v.path]
+        assert len(variables) == 3
+        gradients = tape.gradient(loss, [variable.value for variable in variables])
+        assert all(np.abs(gradient).max() > 1e-6 for gradient in gradients)
+
+    def test_it_is_saved(self, model, tmp_path):
+        _, model, features = model
+        model.save(tmp_path / "model.keras")
+        again = keras.models.load_model(tmp_path / "model.keras")
+        assert again.get_config() == model.get_config()
+        for name, logits in model(features).items():
+            np.testing.assert_array_equal(logits, again(features)[name])
+
+    def test_an_odd_size_has_no_half(self):
+        config = dataclasses.replace(
+            toy.CONFIG, hidden_size=3, num_attention_heads=1, intermediate_size=6
+        )
+        with pytest.raises(config_lib.ModelError, match="even hidden_size; this one"):
+            heads.SpanModel(config, bilstm=True)

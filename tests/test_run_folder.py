@@ -15,7 +15,9 @@ def parsed(**changes):
     """Returns flags as a script's command line would give them."""
     values = flags.FlagValues()
     for name, value in (VALUES | changes).items():
-        flags.DEFINE_float(name, value, "", flag_values=values, module_name="script")
+        default = VALUES.get(name, value)
+        flags.DEFINE_float(name, default, "", flag_values=values, module_name="script")
+        values[name].value = float(value)
     values.mark_as_parsed()
     return values
 
@@ -70,6 +72,16 @@ def test_other_values_are_named(folder):
     assert "--train_batch_size was 8.0 and is 16.0" in str(caught.value)
     with pytest.raises(errors.RunError, match=r"bert_config\[hidden_size\] was 32 and"):
         claim(folder, config=tiny.bert_config(hidden_size=64))
+
+
+def test_a_flag_that_the_runs_version_did_not_have_stood_at_its_default(folder):
+    path = folder / "run.json"
+    record = json.loads(path.read_text())
+    del record["flags"]["learning_rate"]
+    path.write_text(json.dumps(record))
+    claim(folder)
+    with pytest.raises(errors.RunError, match="--learning_rate was 0.001 and is 0.5"):
+        claim(folder, learning_rate=0.5)
 
 
 def test_a_folder_without_checkpoints_is_claimed_anew(tmp_path):

@@ -1,6 +1,7 @@
 """BiLSTM, CRF and the taggers made of them."""
 
 import dataclasses
+import functools
 import itertools
 
 import keras
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from data import ner
 from modeling import config as config_lib
-from modeling import crf, heads, losses, lstm, tagging
+from modeling import crf, heads, lstm, tagging
 from tests import toy
 
 CONFIG = dataclasses.replace(toy.CONFIG, num_hidden_layers=4)
@@ -123,15 +124,15 @@ def vector_tagger(combination, **kwargs):
     return tagging.VectorTagger(CONFIG, 5, combination, lstm_size=3, **kwargs)
 
 
-@pytest.mark.parametrize("options", [{"lstm_layers": 1}, {"crf": True}])
-def test_sequence_tagger_trains_saves_and_ignores_padding(tmp_path, options):
-    model = tagging.SequenceTagger(toy.CONFIG, 5, **options)
+@pytest.mark.parametrize("bilstm", [False, True])
+def test_crf_tagger_trains_saves_and_ignores_padding(tmp_path, bilstm):
+    model = tagging.CrfTagger(toy.CONFIG, 5, bilstm=bilstm)
     features = toy.features("tagger")
-    objective = crf.objective() if "crf" in options else losses.tagging_objective()
     with tf.GradientTape() as tape:
         outputs = model(features, training=True, seed=[1, 2])
-        loss = objective.sums(outputs, features)["loss"]
-    variables = [v for v in model.trainable_variables if v.path.startswith("tagging/")]
+        loss = crf.objective().sums(outputs, features)["loss"]
+    variables = [v for v in model.trainable_variables if not v.path.startswith("bert/")]
+    assert sum(v.path.startswith("bilstm/") for v in variables) == 3 * bilstm
     gradients = tape.gradient(loss, [v.value for v in variables])
     assert all(np.abs(g).max() > 0 for g in gradients)
     assert not any("pooler" in v.path for v in model.trainable_variables)
@@ -148,7 +149,7 @@ def test_sequence_tagger_trains_saves_and_ignores_padding(tmp_path, options):
 
 
 def test_crf_scores_learn_at_their_own_rate():
-    model = tagging.SequenceTagger(toy.CONFIG, 3, crf=True)
+    model = tagging.CrfTagger(toy.CONFIG, 3)
     (variable,) = [v for v in model.variables if v.path == "tagging/transitions"]
     variable.assign(np.full((3, 3), 0.01))
     outputs = model(toy.features())
@@ -225,7 +226,7 @@ class TestLeftToRight:
         ("make", "name"),
         [
             (lambda config: heads.TaggerModel(config, 5), "logits"),
-            (lambda config: tagging.SequenceTagger(config, 5, crf=True), "logits"),
+            (lambda config: tagging.CrfTagger(config, 5), "logits"),
             (heads.SpanModel, "end_logits"),
             (lambda config: heads.PretrainingModel(config, False), "masked_lm_logits"),
         ],
@@ -253,11 +254,19 @@ class TestLeftToRight:
         before, after = model(features)["logits"], model(other)["logits"]
         assert np.abs(before[:, 0] - after[:, 0]).max() > 1e-6
 
-    def test_a_bilstm_on_top_sees_both_sides(self):
+    @pytest.mark.parametrize(
+        ("make", "name"),
+        [
+            (functools.partial(tagging.CrfTagger, num_labels=5), "logits"),
+            (functools.partial(heads.TaggerModel, num_labels=5), "logits"),
+            (heads.SpanModel, "start_logits"),
+        ],
+    )
+    def test_a_bilstm_on_top_sees_both_sides(self, make, name):
         features = {"input_ids": np.int32([[2, 5, 6, 7]])}
         other = {"input_ids": np.int32([[2, 5, 6, 8]])}
-        model = tagging.SequenceTagger(self.config, 5, lstm_layers=1)
-        before, after = model(features)["logits"], model(other)["logits"]
+        model = make(self.config, bilstm=True)
+        before, after = model(features)[name], model(other)[name]
         assert np.abs(before[:, 0] - after[:, 0]).max() > 1e-6
 
     def test_the_last_token_stands_for_the_sequence(self):

@@ -67,6 +67,11 @@ def define_flags(files, max_seq_length=128, max_seq_length_help=""):
         False,
         "Attention to the left only (the paper's ablation, section 5.1).",
     )
+    flags.DEFINE_bool(
+        "bilstm_head",
+        False,
+        "A BiLSTM between the encoder and the head (section 5.1).",
+    )
 
 
 def check_flags(parsed, needs_files=True):
@@ -187,7 +192,7 @@ def check_trained(script, parsed, trial, config, same=(), **more):
         --init_checkpoint, labels may have got other names.
     """
     vocabulary = _sha256(parsed.vocab_file)
-    common = ("do_lower_case", "left_to_right")
+    common = ("do_lower_case", "left_to_right", "bilstm_head")
     for folder, names, kept in (
         (trial.folder, (*common, *same), more),
         (parsed.init_checkpoint or "", common, {}),

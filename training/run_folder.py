@@ -33,6 +33,12 @@ def own_flags(parsed):
     }
 
 
+def _known_flags(record, parsed):
+    """A run's flags; at its default what its version of the script did not have."""
+    defaults = {name: parsed[name].default for name in own_flags(parsed)}
+    return json.loads(json.dumps(defaults)) | record["flags"]
+
+
 def claim(folder, script, parsed, config, free=(), chief=True, **more):
     """Makes `folder` the run's, or checks that it already is.
 
@@ -62,7 +68,9 @@ def claim(folder, script, parsed, config, free=(), chief=True, **more):
     }
     record = json.loads(json.dumps(record))  # tuples become lists, as in the file
     if saving.steps(folder):
-        _compare(read(folder), record, flags.FREE | set(free), folder)
+        old = read(folder)
+        old["flags"] = _known_flags(old, parsed)
+        _compare(old, record, flags.FREE | set(free), folder)
     elif chief:
         os.makedirs(folder, exist_ok=True)
         with locked(folder):  # a run without checkpoints may be going on
@@ -95,7 +103,8 @@ def check_model(folder, script, parsed, config, same=(), **more):
             for name, value in part["bert_config"].items()
             if not name.endswith("dropout_prob")
         }
-    old["flags"] = {name: record["flags"].get(name) for name in same}
+    known = _known_flags(record, parsed)
+    old["flags"] = {name: known[name] for name in same}
     new["flags"] = {name: getattr(parsed, name) for name in same}
     _compare(old, json.loads(json.dumps(new)), set(), folder)
 
