@@ -19,7 +19,7 @@ CONFIG = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
-WORDS = "the over lazy cafe hello world a b c \u200b unaffable".split(" ")
+WORDS = "the over lazy cafe hello world a b c \u200b unaffable ( ) .".split(" ")
 ENTITIES = (("quick", "fox"), ("dog",), ("john", "smith"))
 
 
