@@ -8,6 +8,7 @@
 
 from data import quiet  # noqa: F401  # isort: skip
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -257,19 +258,20 @@ def prepare(args, strategy):
         if not wanted:
             return None
         dataset = squad.read(files.split(","))
-        if dataset.repeated_ids and not training:
-            raise data_errors.InputError(
-                f"{files}: {len(dataset.repeated_ids)} question ids come twice, "
-                f"{dataset.repeated_ids[0]!r} first; answers are kept by id"
+        if not training:
+            squad.check_ids(dataset, files)
+        with _named(files):
+            windows, found = squad_cache.build(
+                dataset,
+                tokenizer,
+                f"{tokenizer.vocab_hash()} {args.do_lower_case}".encode(),
+                window_settings,
+                training,
+                args.windows_dir or args.output_dir,
             )
-        windows, found = squad_cache.build(
-            dataset,
-            tokenizer,
-            f"{tokenizer.vocab_hash()} {args.do_lower_case}".encode(),
-            window_settings,
-            training,
-            args.windows_dir or args.output_dir,
-        )
+        if training and not windows.num_rows:
+            why = "; ".join(windows.report.lines(training))
+            raise data_errors.InputError(f"{files}: nothing to train on: {why}")
         print(
             f"{files}: {len(dataset.questions)} questions, {windows.num_rows} windows"
             + (f", from {found}" if found else ""),
@@ -286,6 +288,9 @@ def prepare(args, strategy):
         args.max_answer_length,
         _version_2(args, [item for item in (train_data, dev, test) if item]),
     )
+    if dev and not decoding.version_2_with_negative:
+        with _named(args.eval_file):
+            squad_score.check_answers(dev.dataset)
     if args.find_best_threshold and not decoding.version_2_with_negative:
         raise errors.RunError(
             f"--find_best_threshold: all questions of {args.eval_file} have an answer"
@@ -301,6 +306,15 @@ def prepare(args, strategy):
         dev,
         test,
     )
+
+
+@contextlib.contextmanager
+def _named(files):
+    """Within `with`, an InputError about a question gets the names of its files."""
+    try:
+        yield
+    except data_errors.InputError as error:
+        raise data_errors.InputError(f"{files}: {error}") from None
 
 
 def _version_2(args, data):

@@ -10,6 +10,7 @@ import gc
 import gzip
 import json
 import re
+import zlib
 from typing import NamedTuple
 
 from data import errors, utf8
@@ -59,8 +60,8 @@ def read(files):
       Dataset.
 
     Raises:
-      InputError: a file is not JSON (with line and column), or an item lacks a key or
-        has a value of another type (with the path to it).
+      InputError: a file is not JSON (with line and column) or a damaged .gz, or an item
+        lacks a key or has a value of another type (with the path to it).
     """
     questions, version_2 = [], False
     with collector_paused():
@@ -76,6 +77,20 @@ def read(files):
             repeated.append(question.id)
         seen.add(question.id)
     return Dataset(questions, version_2, repeated)
+
+
+def check_ids(dataset, files):
+    """Raises InputError where two questions have one id, as answers are kept by id.
+
+    Args:
+      dataset: Dataset.
+      files: str, where it is from, for the message.
+    """
+    if dataset.repeated_ids:
+        raise errors.InputError(
+            f"{files}: {len(dataset.repeated_ids)} question ids come twice, "
+            f"{dataset.repeated_ids[0]!r} first; answers are kept by id"
+        )
 
 
 def read_lines(lines, name):
@@ -147,9 +162,15 @@ class _Item(NamedTuple):
 
 def _read_file(path):
     """Yields an _Item for each question of a file."""
-    opener = gzip.open if str(path).endswith(".gz") else open
-    with opener(path, "rb") as file:
+    with open(path, "rb") as file:
         raw = file.read()
+    if str(path).endswith(".gz"):
+        try:
+            raw = gzip.decompress(raw)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise errors.InputError(
+                f"{path}: the compressed file is cut short or damaged: {error}"
+            ) from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -165,11 +186,15 @@ def _read_file(path):
         if error.msg != "Extra data" or "\n" in text[: error.pos].strip():
             raise _syntax_error(path, error.lineno, error) from None
         document = None  # The first line is complete in itself.
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, error) from None
     if isinstance(document, dict) and "data" in document:
         yield from _read_document(path, document)
     elif isinstance(document, list):
         for number, item in enumerate(document):
             yield from _read_row(_Place(path, (number,)), item, f"{path}[{number}]")
+    elif isinstance(document, dict) and "\n" in text.strip():  # one, indented
+        yield from _read_row(_Place(path, ()), document, f"{path}:1")
     else:
         yield from _read_lines(path, text.split("\n"))
 
@@ -179,6 +204,14 @@ def _syntax_error(path, line, error):
         f"{path}:{line}:{error.colno}: not JSON: {error.msg[:1].lower()}"
         f"{error.msg[1:]}; SQuAD's format or JSON lines were expected"
     )
+
+
+def _unreadable(where, error):
+    """What is JSON, but beyond what Python reads: depth, or digits of a number."""
+    what = "a number has too many digits"
+    if isinstance(error, RecursionError):
+        what = "the JSON is nested too deeply"
+    return errors.InputError(f"{where}: {what}")
 
 
 def _read_document(path, document):
@@ -206,10 +239,8 @@ def _read_lines(path, lines):
             item = json.loads(line)
         except json.JSONDecodeError as error:
             raise _syntax_error(path, number, error) from None
-        except RecursionError:
-            raise errors.InputError(
-                f"{path}:{number}: the JSON is nested too deeply"
-            ) from None
+        except (ValueError, RecursionError) as error:
+            raise _unreadable(f"{path}:{number}", error) from None
         if isinstance(item, dict) and "header" in item and "context" not in item:
             continue  # MRQA's first line
         yield from _read_row(_Place(path, (), number), item, f"{path}:{number}")
@@ -250,12 +281,22 @@ def _read_answers(place, item):
             below = place.down("detected_answers", a)
             text = below.get(found, "text", str)
             for span in below.get(found, "char_spans", list)[:1]:
+                if not isinstance(span, list) or not span or type(span[0]) is not int:
+                    raise errors.InputError(
+                        f"{below.down('char_spans', 0)}: {_name(span)}, expected a "
+                        "list of int"
+                    )
                 yield Answer(text, span[0])
     answers = item.get("answers", item.get("answer", []))
     if isinstance(answers, dict) and isinstance(answers.get("text"), list):
         below = place.down("answers")
         starts = below.get(answers, "answer_start", list)
-        for text, start in zip(answers["text"], starts, strict=False):
+        if len(starts) != len(answers["text"]):
+            raise errors.InputError(
+                f"{below}: found {len(answers['text'])} 'text' and {len(starts)} "
+                "'answer_start', expected as many of each"
+            )
+        for text, start in zip(answers["text"], starts, strict=True):
             row = {"text": text, "answer_start": start}
             yield Answer(below.get(row, "text", str), below.get(row, *_START))
         return

@@ -34,7 +34,7 @@ def build(dataset, tokenizer, vocabulary, settings, training, folder):
     path = os.path.join(folder, f"windows-{name}.npz")
     try:
         return _load(path), path
-    except (FileNotFoundError, KeyError, ValueError, zipfile.BadZipFile):
+    except (EOFError, FileNotFoundError, KeyError, ValueError, zipfile.BadZipFile):
         pass
     windows = squad_windows.build(dataset, tokenizer, settings, training)
     os.makedirs(folder, exist_ok=True)

@@ -91,6 +91,8 @@ def evaluate(
     Raises:
       InputError: a question of a 1.1 data set has no answer to compare with.
     """
+    if not version_2:
+        check_answers(dataset)
     raw = _raw_scores(dataset, answers, version_2, normalize or Normalizer())
     if not version_2:
         return {
@@ -123,6 +125,16 @@ def evaluate(
         result[f"best_{name}"] = best
         result[f"best_{name}_thresh"] = best_threshold
     return result
+
+
+def check_answers(dataset):
+    """Raises InputError for a question of 1.1 that has no answer to compare with."""
+    for question in dataset.questions:
+        if not question.answers:
+            raise errors.InputError(
+                f"question {question.id!r} has no answer to compare with, expected one "
+                "where it isn't SQuAD 2.0"
+            )
 
 
 def find_threshold(dataset, answers, null_odds, normalize=None):
@@ -167,10 +179,6 @@ def _raw_scores(dataset, answers, version_2, normalize):
         gold = [normalize(answer.text) for answer in question.answers]
         if version_2:
             gold = [text for text in gold if text] or [""]
-        if not gold:
-            raise errors.InputError(
-                f"question {question.id!r} has no answer to compare with"
-            )
         if question.id not in answers:
             scores[question.id] = (0.0, 0.0)
             continue
@@ -199,20 +207,35 @@ def _mean(values):
     return 100.0 * sum(values) / len(values)
 
 
-def _read_object(path, kind):
+def read_object(path, kind):
     """A JSON object of question ids and values of one kind."""
     with open(path, encoding="utf-8-sig") as file:
         try:
             result = json.load(file)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise errors.InputError(f"{path}: not JSON: {error}") from None
     if not isinstance(result, dict):
-        raise errors.InputError(f"{path}: an object with a key per question expected")
+        raise errors.InputError(
+            f"{path}: found {json.dumps(result)[:40]}, expected an object with a key "
+            "per question"
+        )
     for name, value in result.items():
         is_number = isinstance(value, float)
         if not isinstance(value, kind) or (is_number and not math.isfinite(value)):
-            raise errors.InputError(f"{path}: {name}: found {json.dumps(value)[:40]}")
+            raise errors.InputError(
+                f"{path}: {name}: found {json.dumps(value)[:40]}, expected "
+                + ("text" if kind is str else "a number")
+            )
     return result
+
+
+def _report_missing(dataset, values, what):
+    missing = sum(item.id not in values for item in dataset.questions)
+    if missing:
+        print(
+            f"{missing} of {len(dataset.questions)} questions have {what}",
+            file=sys.stderr,
+        )
 
 
 def number(text):
@@ -247,17 +270,14 @@ def main():
         }
         outputs.check([arguments.out_file], read, "out_file")
     dataset = squad.read(arguments.dataset.split(","))
-    answers = _read_object(arguments.predictions, str)
-    odds = (
-        _read_object(arguments.null_odds, (int, float)) if arguments.null_odds else {}
-    )
-    missing = sum(item.id not in answers for item in dataset.questions)
-    if missing:
-        print(
-            f"{missing} of {len(dataset.questions)} questions have no prediction and "
-            "count as wrong",
-            file=sys.stderr,
-        )
+    squad.check_ids(dataset, arguments.dataset)
+    answers = read_object(arguments.predictions, str)
+    odds = None
+    if arguments.null_odds:
+        odds = read_object(arguments.null_odds, (int, float))
+    _report_missing(dataset, answers, "no prediction and count as wrong")
+    if odds is not None:
+        _report_missing(dataset, odds, "no null odds and count as 0")
     scores = evaluate(
         dataset,
         answers,

@@ -67,6 +67,9 @@ def work(tmp_path_factory, v50_file):
     squad_file(folder / "v2.json", questions(240, "v2", 0.4), "v2.0")
     squad_file(folder / "dev2.json", questions(60, "dev2", 0.4), "v2.0")
     squad_file(folder / "twice.json", [*questions(2, "x"), *questions(2, "x")])
+    unanswered = ("a b", {"id": "none", "question": "?", "answers": []})
+    squad_file(folder / "unanswered.json", [unanswered])
+    squad_file(folder / "lost.json", odd[:1])
     (folder / "broken.json").write_text('{"data": [}')
     lines = [
         {"id": "first", "question": "born in ?", "context": "the lazy cafe, over a b"},
@@ -139,6 +142,13 @@ def work(tmp_path_factory, v50_file):
         "threshold alone": command("x", dev[0], dev[2], "--find_best_threshold"),
         "no room": command("x", *dev, "--max_seq_length=6"),
         "untrained": command("x", *dev),
+        "nothing to learn": command(
+            "x", "--do_train", f"--train_file={folder / 'unanswered.json'}"
+        ),
+        "nothing to score": command(
+            "x", *train, "--do_eval", f"--eval_file={folder / 'unanswered.json'}"
+        ),
+        "all lost": command("x", "--do_train", f"--train_file={folder / 'lost.json'}"),
         "not a run": answer("nowhere"),
         "bad line": answer(
             "v1",
@@ -248,6 +258,9 @@ def test_n_best_answers_of_json_lines(work):
         ("threshold alone", ["--find_best_threshold needs --do_eval"]),
         ("no room", ["--max_seq_length=6", "'dev-0'"]),
         ("untrained", ["holds no checkpoint"]),
+        ("nothing to learn", ["unanswered.json: question 'none' has no answer"]),
+        ("nothing to score", ["unanswered.json: question 'none' has no answer"]),
+        ("all lost", ["lost.json: nothing to train on: 1 question dropped", "empty"]),
         ("not a run", ["nowhere is not there"]),
         ("bad line", ["bad.jsonl:5", "'context' is missing"]),
     ],

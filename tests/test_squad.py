@@ -50,6 +50,10 @@ SHAPES = {
             {"text": "Paris", "answer_start": 23}]},
         {"question": "Who?", "context": CONTEXT},
     ],
+    "one, indented": [
+        {"id": "q1", "question": "Where?", "context": CONTEXT,
+         "answers": [{"text": "Paris", "answer_start": 23}]},
+    ],
     "array": [[{"id": "q1", "question": "Where?", "context": CONTEXT, "answers": [
         {"text": "Paris", "answer_start": 23}]}]],
 }  # fmt: skip
@@ -57,7 +61,12 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_of_files(name, tmp_path):
-    dataset = squad.read([write(tmp_path / "file.json", *SHAPES[name])])
+    path = tmp_path / "file.json"
+    if "indented" in name:
+        path.write_text(json.dumps(*SHAPES[name], indent=1))
+    else:
+        write(path, *SHAPES[name])
+    dataset = squad.read([path])
     assert dataset.questions[0] == squad.Question("q1", "Where?", CONTEXT, PARIS, False)
     assert not dataset.version_2
 
@@ -186,6 +195,30 @@ def without(document, key):
             ),
             ["a.json:1: answers.text", "found 3"],
         ),
+        (
+            json.dumps(
+                {"id": "q", "question": "q", "context": "c",
+                 "answers": {"text": ["c"], "answer_start": []}}
+            ),
+            ["a.json:1: answers", "found 1 'text' and 0 'answer_start'"],
+        ),
+        *(
+            (
+                json.dumps(squad_file(item(
+                    detected_answers=[{"text": "Paris", "char_spans": [span]}]
+                ))),
+                ["detected_answers[0].char_spans[0]: found " + json.dumps(span)],
+            )
+            for span in (3, [], ["x", 2], [None], [True])
+        ),
+        (json.dumps({"Data": []}, indent=1), ["a.json: key 'context' is missing"]),
+        ("[" * 100_000, ["a.json: the JSON is nested too deeply"]),
+        ("{}\n" + "[" * 100_000, ["a.json:1: key 'context' is missing"]),
+        ('{"data": ' + "1" * 5000 + "}", ["a.json: a number has too many digits"]),
+        (
+            '{"question": "q", "context": "c"}\n{"id": ' + "1" * 5000 + "}",
+            ["a.json:2: a number has too many digits"],
+        ),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_one_sentence_with_the_place(text, parts, tmp_path):
@@ -196,6 +229,16 @@ def test_a_bad_file_is_one_sentence_with_the_place(text, parts, tmp_path):
     for part in parts:
         assert part in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda raw: b"text", lambda raw: raw[:-9], lambda raw: raw[:12] + raw]
+)
+def test_a_damaged_gzip_file_is_named(damage, tmp_path):
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(damage(gzip.compress(json.dumps(squad_file(item())).encode())))
+    with pytest.raises(errors.InputError, match=r"a\.json\.gz: .*cut short or damaged"):
+        squad.read([path])
 
 
 def test_a_byte_that_is_not_utf8_is_named(tmp_path):

@@ -160,6 +160,9 @@ def test_command(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["exact"] == 50.0
     assert json.loads((tmp_path / "scores.json").read_text())["exact"] == 50.0
+    # Without odds all are 0; the official search takes equal ones one by one.
+    assert json.loads(done.stdout)["best_exact"] == 100.0
+    assert done.stderr == ""
     done = run(data, predictions, "--na-prob-file", odds, "--na-prob-thresh", "0")
     assert json.loads(done.stdout)["exact"] == 100.0
 
@@ -168,4 +171,29 @@ def test_command(tmp_path):
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     predictions.write_text('{"a": "Paris"}')
-    assert "1 of 2 questions have no prediction" in run(data, predictions).stderr
+    done = run(data, predictions)
+    assert "1 of 2 questions have no prediction" in done.stderr
+    odds.write_text('{"b": 1.0}')
+    assert (
+        "1 of 2 questions have no null odds"
+        in run(data, predictions, "--null_odds", odds).stderr
+    )
+    done = run(f"{data},{data}", predictions)
+    assert done.returncode == 1 and "2 question ids come twice, 'a'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text, parts",
+    [
+        ('["a"]', ['found ["a"], expected an object']),
+        ('{"a": null}', ["a: found null, expected text"]),
+        ("[" * 100_000, ["not JSON"]),
+    ],
+)
+def test_predictions_that_can_not_be_used(text, parts, tmp_path):
+    path = tmp_path / "predictions.json"
+    path.write_text(text)
+    with pytest.raises(errors.InputError) as error:
+        squad_score.read_object(path, str)
+    for part in ["predictions.json: ", *parts]:
+        assert part in str(error.value)

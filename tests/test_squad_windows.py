@@ -320,12 +320,13 @@ def test_the_cache_gives_back_what_was_built(v50, tmp_path, training):
     assert len(list(tmp_path.iterdir())) == 6
 
 
-def test_a_damaged_cache_file_is_built_anew(v50, tmp_path):
+@pytest.mark.parametrize("size", [500, 0])
+def test_a_damaged_cache_file_is_built_anew(v50, tmp_path, size):
     settings = squad_windows.Settings(max_seq_length=10)
     arguments = dataset(LETTERS), v50, b"v", settings, True, tmp_path
     built, _ = squad_cache.build(*arguments)
     (path,) = tmp_path.iterdir()
-    path.write_bytes(path.read_bytes()[:500])
+    path.write_bytes(path.read_bytes()[:size])
     again, found = squad_cache.build(*arguments)
     assert found is None
     same(built, again)
