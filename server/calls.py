@@ -66,11 +66,15 @@ def refusal(error):
 def _said(error):
     """What an error of TensorFlow says, without where in the graph."""
     lines = (getattr(error, "message", None) or str(error)).splitlines()
-    # The node comes after the message, and where it was made before it.
+    lines = [line for line in lines if line.strip()]
+    # The node comes after the message, and where it was made before it. A byte of zero
+    # in the message ends it, and then nothing says the node.
     places = [i for i, line in enumerate(lines) if line.startswith("\t [[{{")]
     if places and places[0]:
         lines = lines[places[0] - 1 :]
-    said = re.sub(r"\{\{.*?\}\}", "", lines[0] if lines else "").strip()
+    elif lines and lines[0] == "Graph execution error:":
+        lines = lines[-1:]
+    said = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]", "", lines[0] if lines else "").strip()
     if said.startswith("assertion failed: "):
         said = " ".join(re.findall(r"\[(.*?)\](?= \[|$)", said))
     return said[:300] or type(error).__name__

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from server import axes, errors, micro_batches, rest, saved_models
+from server import axes, calls, errors, micro_batches, rest, saved_models
 
 IDS = ("input_ids", "input_mask")
 
@@ -136,6 +136,29 @@ def test_who_sends_what_the_model_refuses_is_told_alone():
     assert model.calls == [(4, 1), (2, 1), (2, 1), (1, 1), (1, 1)]
     assert isinstance(bad, errors.RequestError) and bad.status == 400
     assert str(bad) == "the model refuses the input: ids are above 99"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            "Graph execution error:\n\nDetected at node x defined at\n  x\n\n"
+            "Could not parse example input, value: 'abc'\n"
+            "\t [[{{node x}}]] [Op:__inference_f_11]",
+            "Could not parse example input, value: 'abc'",
+        ),
+        (  # of the bytes ab\0c
+            "Graph execution error:\n\n"
+            "Could not parse example input, value: 'ab [Op:__inference_f_11]",
+            "Could not parse example input, value: 'ab",
+        ),
+        ("{{function_node f}} slices [3] of x [Op:Y]", "slices [3] of x"),
+        ("", "InvalidArgumentError"),
+    ],
+)
+def test_of_what_tensorflow_says_the_sentence_is_left(message, said):
+    error = tf.errors.InvalidArgumentError(None, None, message)
+    assert str(calls.refusal(error)) == f"the model refuses the input: {said}"
 
 
 def test_an_axis_as_long_as_the_padding_is_not_cut():
