@@ -150,11 +150,10 @@ def main(arguments=None):
     drawn = curves(
         history.read_all(parsed.runs), list(filter(None, parsed.names.split(",")))
     )
-    path = os.path.realpath(parsed.output_file)  # a link stays
+    path = parsed.output_file
     if os.path.exists(path) and not os.path.isfile(path):
         raise errors.RunError(
-            f"--output_file={parsed.output_file} is no ordinary file; expected one, or "
-            "none yet"
+            f"--output_file={path} is no ordinary file; expected one, or none yet"
         )
     with whole_files.writing(path) as temporary:
         drawn.savefig(temporary, format=path[-3:], dpi=144)
