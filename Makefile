@@ -60,5 +60,5 @@ $(VENV)/requirements-dev: requirements-dev.txt requirements-serve.txt requiremen
 	@touch $@
 
 $(BEAM_VENV)/requirements: requirements-beam.txt | $(BEAM_VENV)/bin/python
-	$(BEAM_VENV)/bin/python $(PIP_INSTALL) -r $< pytest
+	$(BEAM_VENV)/bin/python $(PIP_INSTALL) -r $< pytest hypothesis
 	@touch $@
