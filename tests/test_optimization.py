@@ -110,6 +110,14 @@ def test_adam_with_corrected_moments_by_hand():
     assert again.bias_correction
 
 
+def test_corrected_moments_without_a_memory():
+    kernel = variable("dense/kernel", 1.0)
+    optimizer = optimization.AdamWeightDecay(0.1, beta_1=0.0, bias_correction=True)
+    optimizer.build([kernel])
+    optimizer.update_step(tf.constant(0.5), kernel, tf.constant(0.1), step=0)
+    assert float(kernel) == pytest.approx(0.8990002, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "made"),
     [

@@ -97,10 +97,9 @@ class _NamedOptimizer(keras.optimizers.Optimizer):
             return next_m, next_v
         step = self.iterations.value if step is None else step
         count = tf.cast(step, tf.float32) + 1.0
-        # 1 - beta ** count, without the difference of two numbers near 1.
         return (
-            next_m / -tf.math.expm1(count * math.log(self.beta_1)),
-            next_v / -tf.math.expm1(count * math.log(self.beta_2)),
+            next_m / _filled(self.beta_1, count),
+            next_v / _filled(self.beta_2, count),
         )
 
     def get_config(self):
@@ -190,6 +189,11 @@ class Lamb(_NamedOptimizer):
 
     def get_config(self):
         return {**super().get_config(), "no_adaptation": self.no_adaptation}
+
+
+def _filled(beta, count):
+    """Returns 1 - beta ** count, without the difference of two numbers near 1."""
+    return -tf.math.expm1(count * math.log(beta)) if beta else 1.0
 
 
 def trust_ratio(weight_norm, update_norm):
