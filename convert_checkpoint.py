@@ -1,6 +1,6 @@
 """Any checkpoint of BERT -> the original's, Hugging Face's or Keras's files.
 
-    python convert_checkpoint.py --input=bert-base-uncased --output=original \
+    python convert_checkpoint.py --input=bert-base-uncased --output=original \\
         --to=original
 
 What the input is, is found by looking. On the way the vocabulary and the positions can

@@ -1,7 +1,7 @@
 """Vectors of tokens, words or sentences from chosen layers of an encoder.
 
-    python extract_features.py --input_file=lines.txt --output_file=vectors.jsonl \
-        --vocab_file=bert/vocab.txt --bert_config_file=bert/bert_config.json \
+    python extract_features.py --input_file=lines.txt --output_file=vectors.jsonl \\
+        --vocab_file=bert/vocab.txt --bert_config_file=bert/bert_config.json \\
         --init_checkpoint=bert/bert_model.ckpt --layers=-1,-2,-3,-4
 
 A line of the input is a text, or two with " ||| " between them. The output's name says

@@ -1,7 +1,7 @@
 """Fine-tuning on sentences and sentence pairs: GLUE and anyone's own table.
 
-    python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC \
-        --bert_config_file=bert/bert_config.json --vocab_file=bert/vocab.txt \
+    python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC \\
+        --bert_config_file=bert/bert_config.json --vocab_file=bert/vocab.txt \\
         --init_checkpoint=bert/bert_model.ckpt --output_dir=out --do_train --do_eval
 """
 

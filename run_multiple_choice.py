@@ -1,8 +1,8 @@
 """Choosing one of several continuations or answers: SWAG and its relatives.
 
-    python run_multiple_choice.py --task_name=SWAG --train_file=train.csv \
-        --eval_file=val.csv --bert_config_file=bert/bert_config.json \
-        --vocab_file=bert/vocab.txt --init_checkpoint=bert/bert_model.ckpt \
+    python run_multiple_choice.py --task_name=SWAG --train_file=train.csv \\
+        --eval_file=val.csv --bert_config_file=bert/bert_config.json \\
+        --vocab_file=bert/vocab.txt --init_checkpoint=bert/bert_model.ckpt \\
         --output_dir=out --do_train --do_eval
 """
 

@@ -1,8 +1,8 @@
 """Tagging words in CoNLL files: fine-tuned, or with a frozen encoder's vectors.
 
-    python run_ner.py --train_file=train.conll --eval_file=dev.conll \
-        --predict_file=test.conll --bert_config_file=bert/bert_config.json \
-        --vocab_file=bert/vocab.txt --init_checkpoint=bert/bert_model.ckpt \
+    python run_ner.py --train_file=train.conll --eval_file=dev.conll \\
+        --predict_file=test.conll --bert_config_file=bert/bert_config.json \\
+        --vocab_file=bert/vocab.txt --init_checkpoint=bert/bert_model.ckpt \\
         --output_dir=out --do_train --do_eval --do_predict
 """
 

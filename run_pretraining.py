@@ -1,6 +1,6 @@
 """Masked LM and next-sentence pre-training from masked TFRecords.
 
-    python run_pretraining.py --bert_config_file=modeling/configs/tiny.json \
+    python run_pretraining.py --bert_config_file=modeling/configs/tiny.json \\
         --input_file='records/*.tfrecord' --output_dir=out --do_train --do_eval
 """
 

@@ -1,8 +1,8 @@
 """Fine-tuning on questions whose answers are parts of a text: SQuAD 1.1 and 2.0.
 
-    python run_squad.py --train_file=train-v1.1.json --predict_file=dev-v1.1.json \
-        --bert_config_file=bert/bert_config.json --vocab_file=bert/vocab.txt \
-        --init_checkpoint=bert/bert_model.ckpt --output_dir=out \
+    python run_squad.py --train_file=train-v1.1.json --predict_file=dev-v1.1.json \\
+        --bert_config_file=bert/bert_config.json --vocab_file=bert/vocab.txt \\
+        --init_checkpoint=bert/bert_model.ckpt --output_dir=out \\
         --do_train --do_predict --do_eval
 """
 

@@ -2,7 +2,7 @@
 
     pip install -r requirements-serve.txt
     python serve.py --model_name=mrpc --model_base_path=exported
-    curl -d '{"signature_name": "text", "instances": ["A fine film."]}' \
+    curl -d '{"signature_name": "text", "instances": ["A fine film."]}' \\
         http://127.0.0.1:8501/v1/models/mrpc:predict
 
 Any SavedModel will do, and of a folder with versions the highest is served. SIGTERM

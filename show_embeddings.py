@@ -1,7 +1,7 @@
 """Word or sentence vectors of a model for TensorBoard's projector.
 
     python show_embeddings.py --model_dir=$BERT --output_dir=projector
-    python show_embeddings.py --model_dir=$BERT --output_dir=projector \
+    python show_embeddings.py --model_dir=$BERT --output_dir=projector \\
         --text_file=lines.txt
     tensorboard --logdir=projector
 

@@ -1,6 +1,6 @@
 """Speed and memory of making pre-training data.
 
-    python benchmarks/data.py --input_file='corpus.txt-*' --vocab_file=vocab.txt \
+    python benchmarks/data.py --input_file='corpus.txt-*' --vocab_file=vocab.txt \\
         --megabytes=30,100,400
 
 Runs the command on corpora of several sizes, made of the input repeated or cut, and

@@ -1,6 +1,6 @@
 """How much faster fine-tuning is when a batch is padded to the length of its rows.
 
-    python -m benchmarks.finetune --data_dir=glue/CoLA --task_name=CoLA \
+    python -m benchmarks.finetune --data_dir=glue/CoLA --task_name=CoLA \\
         --bert_config_file=bert/bert_config.json --vocab_file=bert/vocab.txt
 
 Trains and evaluates with length buckets and with every row padded to --max_seq_length,

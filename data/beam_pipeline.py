@@ -1,8 +1,8 @@
 """`create_pretraining_data` as an Apache Beam pipeline, for clusters.
 
     pip install -r requirements-beam.txt
-    python -m data.beam_pipeline --input_file='gs://bucket/corpus.txt-*' \
-        --output_file=gs://bucket/train.tfrecord@64 --vocab_file=vocab.txt \
+    python -m data.beam_pipeline --input_file='gs://bucket/corpus.txt-*' \\
+        --output_file=gs://bucket/train.tfrecord@64 --vocab_file=vocab.txt \\
         --beam_options="--runner=DataflowRunner --project=… --region=…"
 
 The flags are those of `data.create_pretraining_data`; `--num_workers` and `--temp_dir`

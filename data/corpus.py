@@ -1,6 +1,6 @@
 """Wikipedia dumps and other texts -> one sentence per line, blank line after documents.
 
-    python -m data.corpus --input_file=enwiki-pages-articles.xml.bz2 \
+    python -m data.corpus --input_file=enwiki-pages-articles.xml.bz2 \\
         --output_file=corpus.txt@16 --heldout_file=heldout.txt --heldout_share=0.01
 
 Input: MediaWiki dumps (.xml), files of <doc> elements, JSON lines with a "text", plain

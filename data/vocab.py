@@ -1,6 +1,6 @@
 """Learns a WordPiece vocabulary, or reports how a vocabulary fits a text.
 
-    python -m data.vocab --input_file='corpus.txt-*' --output_file=vocab.txt \
+    python -m data.vocab --input_file='corpus.txt-*' --output_file=vocab.txt \\
         --vocab_size=30522
     python -m data.vocab --input_file=other.txt --vocab_file=vocab.txt
 

@@ -203,6 +203,12 @@ def plain(default):
     return str(default).lower().replace(",", "").removesuffix(".0")
 
 
+@pytest.mark.parametrize("path", COMMANDS.values(), ids=lambda path: path.stem)
+def test_help_shows_the_lines_of_an_example(path):
+    """A backslash at the end of a docstring's line would make one of two."""
+    assert not re.search(r"\S {4,}--", ast.get_docstring(parse(path)) or "")
+
+
 def test_every_command_is_on_a_page():
     pages = "".join(page.read_text("utf-8") for page in PAGES)
     for name in COMMANDS:

@@ -131,7 +131,7 @@ class AdamWeightDecay(_NamedOptimizer):
       learning_rate_scales: {variable path: factor}; 1.0 where a path is absent.
       bias_correction: bool, correct both moments for their start at 0, as Kingma and
         Ba 2014 (arXiv:1412.6980) do. Without it the first updates are larger, by 3 at
-        the first step and by 2 still at the 300th.
+        the first step, by 6.6 at the 12th and by 2 still at the 300th.
     """
 
     def update_step(
