@@ -83,7 +83,8 @@ def write_predictions(path, ids, probability, kind, labels=None):
         answers = _answers(probability, kind, labels)
         for row_id, answer, row in zip(ids, answers, probability, strict=True):
             values = () if kind == "regression" else (f"{value:.6f}" for value in row)
-            row_id = " ".join(row_id.split())  # CSV and JSON may hold tabs in it
+            # CSV and JSON may hold tabs and line ends in it.
+            row_id = row_id.translate(dict.fromkeys(map(ord, "\t\n\r"), " "))
             file.write("\t".join((row_id, answer, *values)) + "\n")
 
 

@@ -12,6 +12,8 @@ from absl import logging
 
 from data import errors, ragged, tables
 
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
 
 class Example(NamedTuple):
     """One row of a task's file; `label` is None in files without labels."""
@@ -50,7 +52,7 @@ def read(folder, alternatives, language="", labelled=True):
     Raises:
       errors.InputError: no such file, no rows, or one that can't be read.
     """
-    by_name = {table.file.format(language=language): table for table in alternatives}
+    by_name = {table.name(language): table for table in alternatives}
     name = tables.find(folder, list(by_name))
     path, table = os.path.join(folder, name), by_name[name]
     columns = {"text_a": table.text_a, "text_b": table.text_b, "id": table.id}
@@ -69,7 +71,7 @@ def read(folder, alternatives, language="", labelled=True):
         table.header,
         table.num_fields,
         table.skip_ragged,
-        optional=("id",),
+        optional=() if table.needs_id else ("id",),
     ):
         if table.only_language and row["language"] != language:
             continue
@@ -79,7 +81,7 @@ def read(folder, alternatives, language="", labelled=True):
                 continue
         example = Example(
             line,
-            str(row.get("id", len(rows))),
+            _id(path, line, row.get("id", len(rows))),
             _text(path, line, row["text_a"]),
             _text(path, line, row["text_b"]) if "text_b" in row else None,
             row.get("label"),
@@ -102,7 +104,7 @@ def read(folder, alternatives, language="", labelled=True):
 
 def exists(folder, alternatives, language=""):
     """Whether one of the files that `read` looks for is there."""
-    names = (table.file.format(language=language) for table in alternatives)
+    names = (table.name(language) for table in alternatives)
     return any(os.path.isfile(os.path.join(folder, name)) for name in names)
 
 
@@ -110,25 +112,25 @@ def discover_labels(examples, kind):
     """Labels that occur, numbers by size and before words.
 
     Raises:
-      errors.InputError: there are fewer than two.
+      errors.InputError: there are too few, or one is empty or can't be written.
     """
-    found = set()
+    found, path = set(), examples.path
+    # What separates columns, rows and, of several labels, these in the outputs.
+    separators = "\t\n\r," if kind == "multi_label" else "\t\n\r"
     for example in examples.rows:
-        names = _label_names(examples.path, example, kind)
-        if kind == "classification" and not names[0]:
-            raise errors.InputError(
-                f"{examples.path} line {example.line}: the label is empty"
-            )
-        found.update(names)
-    unprintable = [name for name in found if any(c in name for c in "\t\n\r")]
-    if unprintable:
+        for name in _label_names(path, example, kind):
+            if not name.strip():
+                raise errors.InputError(f"{path} line {example.line}: a label is empty")
+            if any(character in name for character in separators):
+                raise errors.InputError(
+                    f"{path} line {example.line}: label {tables.show(name)} holds one "
+                    f"of {separators!r}, which separate what is written"
+                )
+            found.add(name)
+    least = 2 if kind == "classification" else 1
+    if len(found) < least:
         raise errors.InputError(
-            f"{examples.path}: label {tables.show(unprintable[0])} holds a tab or a "
-            "line end; outputs are tab-separated"
-        )
-    if len(found) < (2 if kind == "classification" else 1):
-        raise errors.InputError(
-            f"{examples.path}: found {len(found)} labels, expected at least two"
+            f"{path}: found {len(found)} labels, expected at least {least}"
         )
     return tuple(sorted(found, key=_number_first))
 
@@ -289,6 +291,14 @@ def _text(path, line, value):
     return value
 
 
+def _id(path, line, value):
+    if not isinstance(value, str | int | float):
+        raise errors.InputError(
+            f"{path} line {line}: expected an id, found {tables.show(value)}"
+        )
+    return str(value)
+
+
 def _label_names(path, example, kind):
     """The names in a label field: one, or for multi-label any number of them."""
     value = example.label
@@ -296,7 +306,9 @@ def _label_names(path, example, kind):
         value = [name.strip() for name in value.split(",") if name.strip()]
     names = value if kind == "multi_label" else [value]
     if not isinstance(names, list) or not all(
-        isinstance(name, str | int | float) for name in names
+        # Not a number: so pandas writes a label that is missing.
+        isinstance(name, str | int | float) and name == name
+        for name in names
     ):
         expected = "a list of labels" if kind == "multi_label" else "a label"
         raise errors.InputError(
@@ -308,12 +320,14 @@ def _label_names(path, example, kind):
 
 def _number(path, example, value_range):
     try:
-        value = float(example.label)
-    except (TypeError, ValueError):
+        value = math.nan if isinstance(example.label, bool) else float(example.label)
+    except (TypeError, ValueError, OverflowError):
         value = math.nan
-    low, high = value_range or (-math.inf, math.inf)
-    if not math.isfinite(value) or not low <= value <= high:
-        expected = f"a number from {low:g} to {high:g}" if value_range else "a number"
+    low, high = value_range or (-_FLOAT32_MAX, _FLOAT32_MAX)
+    if not low <= value <= high:
+        expected = "a number"
+        if value_range or not math.isnan(value):
+            expected += f" from {low:g} to {high:g}"
         raise errors.InputError(
             f"{path} line {example.line}: label {tables.show(example.label)} is not "
             f"{expected}"

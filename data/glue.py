@@ -19,6 +19,7 @@ class Table:
       label: None for files without labels.
       id: column that names the row, such as the "index" of GLUE's test files; where a
         file has none, rows are numbered from 0.
+      needs_id: a file without the id's column is an error.
       header: whether the first line holds the names of the columns.
       num_fields: columns of a file without a header.
       skip_ragged: the file as distributed has broken rows.
@@ -32,11 +33,16 @@ class Table:
     text_b: str | int | None = None
     label: str | int | None = None
     id: str | int | None = None
+    needs_id: bool = False
     header: bool = True
     num_fields: int | None = None
     skip_ragged: bool = False
     only_language: str | None = None
     pairs: tuple[str, str] | None = None
+
+    def name(self, language):
+        """The file's name in the data folder."""
+        return self.file.replace("{language}", language)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +223,7 @@ def custom(text_a, text_b, label, row_id, kind, labels):
 
     Args:
       text_a, text_b, label, row_id: names of columns, or None. Digits are places, from
-        1, in files without a header.
+        1, in files without a header. Without a label there is only a test set.
       kind: as of `Task`.
       labels: names, or None for those that occur in the training file.
 
@@ -237,7 +243,7 @@ def custom(text_a, text_b, label, row_id, kind, labels):
     columns = dict(
         text_a=place("text_a", text_a), text_b=place("text_b", text_b), header=header
     )
-    if label in (text_a, text_b):
+    if label is not None and label in (text_a, text_b):
         raise errors.InputError(
             f"--label={label} is a column of text, too; expected one of its own"
         )
@@ -256,7 +262,7 @@ def custom(text_a, text_b, label, row_id, kind, labels):
     return Task(
         train=files("train", label=place("label", label)),
         dev={"": files("dev", label=place("label", label))},
-        test={"": files("test", id=place("id", row_id))},
+        test={"": files("test", id=place("id", row_id), needs_id=True)},
         labels=labels,
         kind=kind,
         metrics=metrics[kind],

@@ -89,6 +89,11 @@ def header_names(path):
     return next(rows, (1, []))[1]
 
 
+def listed(names):
+    """Names of columns for a message, the first twenty."""
+    return ", ".join(show(name) for name in names[:20]) or "nothing"
+
+
 def find(folder, names):
     """The first of the named files that is in the folder.
 
@@ -102,11 +107,12 @@ def find(folder, names):
 
 
 def _place(path, line, names, name):
-    if name in names:
+    count = names.count(name)
+    if count == 1:
         return names.index(name)
-    found = ", ".join(show(name) for name in names[:20]) or "nothing"
     raise errors.InputError(
-        f"{path} line {line}: no column {show(name)} in the header, which has {found}"
+        f"{path} line {line}: {f'{count} columns' if count else 'no column'} "
+        f"{show(name)} in the header, which has {listed(names)}"
     )
 
 
@@ -178,8 +184,9 @@ def _json_rows(path, columns, optional):
     for line, row in _json_objects(path):
         for role, name in columns.items():
             if name not in row and role not in optional:
-                found = ", ".join(show(name) for name in list(row)[:20]) or "none"
+                # A place, which the header of a table would not have needed, either.
+                what = f"key {show(name)}" if isinstance(name, str) else "places"
                 raise errors.InputError(
-                    f"{path} line {line}: no key {show(name)}; the keys are {found}"
+                    f"{path} line {line}: no {what}; the keys are {listed(list(row))}"
                 )
         yield line, {role: row[name] for role, name in columns.items() if name in row}

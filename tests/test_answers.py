@@ -46,12 +46,12 @@ def test_predictions_with_header_ids_and_label_names(tmp_path):
     path = tmp_path / "predictions.tsv"
     probability = answers.probabilities(LOGITS, "classification")
     answers.write_predictions(
-        str(path), ["x1", "a\tb"], probability, "classification", ("no", "yes")
+        str(path), ["x1", "a\tb  c"], probability, "classification", ("no", "yes")
     )
     assert path.read_text() == (
         "id\tprediction\tno\tyes\n"
         "x1\tyes\t0.250000\t0.750000\n"
-        "a b\tno\t0.800000\t0.200000\n"
+        "a b  c\tno\t0.800000\t0.200000\n"
     )
     answers.write_predictions(
         str(path), ["0"], np.array([[0.5, 0.1, 0.9]]), "multi_label", ("a", "b", "c")

@@ -1,5 +1,6 @@
 """Examples, labels and features of sentence tasks, on small files of our own."""
 
+import dataclasses
 import os
 
 import hypothesis
@@ -306,10 +307,19 @@ def test_multi_label_targets(tmp_path):
     [
         ('{"t": "x", "l": null}', "classification", "expected a label, found None"),
         ('{"t": "x", "l": ["a"]}', "classification", "expected a label, found ['a']"),
-        ('{"t": "x", "l": ""}', "classification", "line 1: the label is empty"),
+        ('{"t": "x", "l": NaN}', "classification", "expected a label, found nan"),
+        ('{"t": "x", "l": ""}', "classification", "line 1: a label is empty"),
+        ('{"t": "x", "l": " "}', "classification", "line 1: a label is empty"),
+        ('{"t": "x", "l": ["a", ""]}', "multi_label", "line 1: a label is empty"),
         ('{"t": "x", "l": 3}', "multi_label", "expected a list of labels, found 3"),
-        ('{"t": "x", "l": "a\\tb"}', "classification", "holds a tab"),
-        ('{"t": "x", "l": "a"}', "classification", "found 1 labels, expected at least"),
+        ('{"t": "x", "l": "a\\tb"}', "classification", "line 1: label 'a\\tb' holds"),
+        ('{"t": "x", "l": ["a,b"]}', "multi_label", "line 1: label 'a,b' holds one of"),
+        ('{"t": "x", "l": []}', "multi_label", "found 0 labels, expected at least 1"),
+        (
+            '{"t": "x", "l": "a"}',
+            "classification",
+            "found 1 labels, expected at least 2",
+        ),
         ('{"t": 5, "l": "a"}', "classification", "line 1: expected a text, found 5"),
     ],
 )
@@ -318,6 +328,52 @@ def test_bad_labels_of_own_tables(tmp_path, text, kind, message):
         examples = custom(tmp_path / "x.jsonl", text, text_a="t", label="l")
         classification.discover_labels(examples, kind)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "label", ["1e39", "-inf", "nan", "1" + "0" * 400, "true", "{}"]
+)
+def test_values_that_are_none(tmp_path, label):
+    text = f'{{"t": "x", "l": 2.5}}\n{{"t": "y", "l": {label}}}'.replace(
+        "inf", "Infinity"
+    )
+    text = text.replace("nan", "NaN")
+    examples = custom(tmp_path / "x.jsonl", text, text_a="t", label="l")
+    with pytest.raises(errors.InputError, match="line 2: label .* is not a number"):
+        classification.targets(examples, "regression")
+
+
+def test_id_that_was_asked_for_must_be_there(tmp_path):
+    (table, *_) = glue.custom("t", None, None, "name", "classification", None).test[""]
+    for file, text, message in (
+        ("test.tsv", "t\nx\n", "line 1: no column 'name' in the header"),
+        (
+            "test.jsonl",
+            '{"t": "x", "name": null}',
+            "line 1: expected an id, found None",
+        ),
+        ("test.jsonl", '{"t": "x"}', "line 1: no key 'name'"),
+    ):
+        write(tmp_path, file, text)
+        found = dataclasses.replace(table, file=file)
+        with pytest.raises(errors.InputError, match=message):
+            classification.read(str(tmp_path), (found,), labelled=False)
+    # The dev files of the benchmark have no ids, and may be predicted.
+    write(tmp_path, "test.tsv", "sentence\nx\n")
+    assert read(tmp_path, "sst-2", "test", labelled=False).rows[0].id == "0"
+
+
+def test_name_of_a_file_is_taken_as_it_is(tmp_path):
+    write(tmp_path, "a{b}.tsv", "sentence\tlabel\nx\t1\n")
+    task = glue.with_files(glue.find("sst-2"), train="a{b}.tsv")
+    assert len(classification.read(str(tmp_path), task.train).rows) == 1
+
+
+def test_prediction_from_a_place_needs_no_place_of_a_label(tmp_path):
+    write(tmp_path, "test.tsv", "no, header\nat all\n")
+    task = glue.custom("1", None, None, None, "classification", None)
+    rows = classification.read(str(tmp_path), task.test[""], labelled=False).rows
+    assert [row.text_a for row in rows] == ["no, header", "at all"]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,11 @@ def test_json_lines_keep_their_types(tmp_path):
     [
         ("x.tsv", "", "line 1: no column 'a' in the header, which has nothing"),
         ("x.tsv", "a\tc\n", "line 1: no column 'b' in the header, which has 'a', 'c'"),
+        (
+            "x.tsv",
+            "a\tb\ta\n",
+            "line 1: 2 columns 'a' in the header, which has 'a', 'b'",
+        ),
         ("x.tsv", "a\tb\tc\n1\t2\t3\n1\t2\n", "line 3: expected 3 columns, found 2"),
         ("x.csv", "a,b\n1,2,3\n", "line 2: expected 2 columns, found 3"),
         ("x.csv", 'a,b\n1,"2\n', "line 2: not CSV: unexpected end of data"),
@@ -83,6 +88,11 @@ def test_rows_without_header_have_the_columns_asked_for(tmp_path):
         read(tmp_path / "x.tsv", "a\tb\n", columns, header=False)
     with pytest.raises(errors.InputError, match="line 1: expected 4 columns, found 2"):
         read(tmp_path / "x.tsv", "a\tb\n", columns, header=False, num_fields=4)
+
+
+def test_json_lines_have_no_places(tmp_path):
+    with pytest.raises(errors.InputError, match="line 1: no places; the keys are 'a'"):
+        read(tmp_path / "x.jsonl", '{"a": "b"}', {"text": 0}, header=False)
 
 
 def test_ragged_rows_are_left_out_if_asked(tmp_path, caplog):
