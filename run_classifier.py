@@ -44,7 +44,7 @@ METRICS = {
 }
 
 # Flags that may change when a run is continued.
-FREE = frozenset("data_dir sweep submission_dir".split())
+FREE = frozenset("data_dir sweep submission_dir id".split())
 
 
 def define_flags():
@@ -171,6 +171,7 @@ def main(_):
         else:
             fine_tuning.check_trained(
                 *("run_classifier", FLAGS, trial, job.config, ("task_name",)),
+                task_kind=job.task.kind,
                 labels=job.labels,
             )
         return evaluate(job, trial, model) if FLAGS.do_eval else None
@@ -228,6 +229,7 @@ def prepare(args, strategy):
 
 def train(job, trial, model):
     """Trains a trial to its end, from where it was left."""
+    objective = _objective(job)
     stream = job.stream(
         job.train.columns | {"label_ids": job.train.targets},
         trial.batch_size,
@@ -259,7 +261,7 @@ def train(job, trial, model):
         return scores | confusion.shown(chosen, job.dev[""].targets, job.labels)
 
     watch = score if job.args.eval_steps else None
-    loop.train(model, _objective(job), stream, job.strategy, settings, watch)
+    loop.train(model, objective, stream, job.strategy, settings, watch)
 
 
 def evaluate(job, trial, model):
@@ -322,22 +324,24 @@ def _task(args):
             ) from None
     else:
         labels = None if args.task_type == "regression" else args.labels
+        needs_label = args.do_train or args.do_eval or args.eval_steps
         task = glue.custom(
             args.text_a or "",
             args.text_b,
-            args.label,
+            args.label if needs_label else None,
             args.id,
             args.task_type,
             tuple(labels) if labels else None,
         )
     task = glue.with_files(task, args.train_file, args.eval_file, args.predict_file)
     if args.task_name.lower() == "custom" and not args.text_a:
-        main_file = task.train if args.do_train else (task.dev | task.test)[""]
+        main_file = task.test[""] if args.do_predict else task.dev[""]
+        main_file = task.train if args.do_train else main_file
         names = [table.file for table in main_file]
         path = os.path.join(args.data_dir, tables.find(args.data_dir, names))
         raise errors.RunError(
             "--task_name=custom needs --text_a, a column; the first line of "
-            f"{path} has {', '.join(tables.header_names(path))}"
+            f"{path} has {tables.listed(tables.header_names(path))}"
         )
     return task
 
@@ -352,11 +356,16 @@ def _labels(args, task, training):
 
 
 def _objective(job):
+    weights = job.args.class_weights
+    if weights and job.task.kind != "classification":
+        raise errors.RunError(
+            f"--class_weights={','.join(weights)}: a task of one label for each row "
+            f"has them, this one is {job.task.kind}"
+        )
     if job.task.kind == "regression":
         return losses.regression_objective()
     if job.task.kind == "multi_label":
         return losses.multi_label_objective()
-    weights = job.args.class_weights
     if weights == ["balanced"]:
         weights = classification.balanced_weights(job.train.targets, len(job.labels))
     elif weights:
@@ -364,12 +373,12 @@ def _objective(job):
             weights = [float(weight) for weight in weights]
         except ValueError:
             weights = []
-        right = all(0 <= weight < float("inf") for weight in weights)
+        right = all(0 <= weight < float("inf") for weight in weights) and any(weights)
         if len(weights) != len(job.labels) or not right:
             given = ",".join(job.args.class_weights)
             raise errors.RunError(
-                f"--class_weights={given}: expected balanced, or a number from 0 for "
-                f"each of the labels {', '.join(job.labels)}"
+                f"--class_weights={given}: expected balanced, or a number from 0, not "
+                f"all 0, for each of the labels {', '.join(job.labels)}"
             )
     return losses.classification_objective(weights)
 

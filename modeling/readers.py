@@ -127,9 +127,21 @@ def _find_in_folder(folder):
                 "give the path of one."
             )
     raise config_lib.ModelError(
-        f"There is no checkpoint in {folder}: looked for {', '.join(_IN_FOLDER)}; "
-        f"{_content(folder)}."
+        f"There is no checkpoint in {folder}{but_below(folder)}: looked for "
+        f"{', '.join(_IN_FOLDER)}; {_content(folder)}."
     )
+
+
+def but_below(folder):
+    """What a sentence on a folder without a checkpoint goes on with, or "".
+
+    The folder of several trainings is not the folder of a run, but theirs are in it.
+    """
+    for depth in ("*", os.path.join("*", "*")):
+        pattern = os.path.join(glob.escape(folder), depth, "*.ckpt*.index")
+        if found := sorted(glob.glob(pattern)):
+            return f", but {os.path.dirname(found[0])} holds one"
+    return ""
 
 
 def _content(folder):

@@ -45,6 +45,29 @@ def test_labels_of_the_run_that_is_used_from_another_folder(tmp_path):
     assert fine_tuning.labels_of_run("run_x", given) == ("a", "b")
 
 
+def test_folder_of_several_trainings_names_the_first(tmp_path):
+    (tmp_path / "run" / "seed_2").mkdir(parents=True)
+    (tmp_path / "run" / "seed_2" / "model.ckpt-5.index").touch()
+    with pytest.raises(
+        errors.RunError, match="run holds none, but .*seed_2 holds one$"
+    ):
+        fine_tuning.labels_of_run("run_x", parsed(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    "seeds", [["²"], ["-1"], ["99999999999"], ["2147483648"], ["x"]]
+)
+def test_seeds_that_are_none(seeds):
+    given = types.SimpleNamespace(
+        do_train=True, do_eval=True, do_predict=False, eval_steps=0, seeds=seeds
+    )
+    with pytest.raises(errors.RunError, match="--seeds: .* from 0 to 2147483647"):
+        fine_tuning.check_flags(given, needs_files=False)
+    given.seeds = ["1", "01"]
+    with pytest.raises(errors.RunError, match="--seeds names 01 twice"):
+        fine_tuning.check_flags(given, needs_files=False)
+
+
 def test_labels_of_no_run_and_of_another_script(tmp_path):
     keep(tmp_path / "squad", script="run_squad")
     for name in ("squad", "none"):

@@ -134,6 +134,20 @@ def work(tmp_path_factory, v50_file):
         "few rows": command("sst-2", "sst2", "x", *training, "--num_train_epochs=.01"),
         "weights": command("sst-2", "sst2", "x", *training, "--class_weights=1,2,3"),
         "nan": command("sst-2", "sst2", "x", *training, "--class_weights=1,nan"),
+        "no weights": command(
+            *("sts-b", "sst2", "x", "--do_train", "--train_file=train_scores.tsv"),
+            "--class_weights=1,2",
+        ),
+        "all 0": command("sst-2", "sst2", "x", *training, "--class_weights=0,0"),
+        "other kind": command(
+            *("custom", "own", "own_out/seed_2", "--do_predict", *own),
+            "--task_type=multi_label",
+        ),
+        "other kind elsewhere": command(
+            *("custom", "own", "x", "--do_predict", *own, "--task_type=multi_label"),
+            f"--init_checkpoint={folder / 'own_out/seed_2'}",
+        ),
+        "several runs": command("custom", "own", "own_out", "--do_predict", *own),
         "no scores": command("sst-2", "sst2", "x", *training, "--seeds=1,2"),
         "other head": command(
             *("mnli", "sst2", "x", "--do_predict", "--predict_file=dev_scores.tsv"),
@@ -278,7 +292,7 @@ def test_several_labels_and_scores(work):
     [
         ("nothing to do", ["--do_train, --do_eval and --do_predict"]),
         ("unknown task", ["--task_name=sst-3 is not one of cola, sst-2", "custom"]),
-        ("no text column", ["--text_a", "own/train.tsv has said, animal"]),
+        ("no text column", ["--text_a", "own/train.tsv has 'said', 'animal'"]),
         ("no labels", ["--labels", "holds none"]),
         ("untrained", ["--output_dir", "holds no checkpoint"]),
         ("bad label", ["bad.tsv line 3: label 'maybe' is not one of '0', '1'"]),
@@ -287,6 +301,11 @@ def test_several_labels_and_scores(work):
         ("few rows", ["train.tsv has too few rows", "less than one batch of 8"]),
         ("weights", ["--class_weights=1,2,3", "0, 1"]),
         ("nan", ["--class_weights=1,nan", "expected balanced, or a number from 0"]),
+        ("no weights", ["--class_weights=1,2", "one label", "regression"]),
+        ("all 0", ["--class_weights=0,0", "not all 0"]),
+        ("other kind", ["task_kind was classification and is multi_label"]),
+        ("other kind elsewhere", ["task_kind was classification and is multi_label"]),
+        ("several runs", ["own_out holds none, but", "own_out/seed_1 holds one"]),
         ("no scores", ["--seeds", "--do_eval"]),
         ("other head", ["output_weights", "sst2_out"]),
         ("other run", ["--weight_decay was 0.01 and is 0.5"]),

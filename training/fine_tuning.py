@@ -7,6 +7,7 @@ import os
 from absl import flags
 
 from modeling import config as config_lib
+from modeling import readers
 from training import distribution, errors, run_folder, saving, trials
 from training import flags as training_flags
 
@@ -95,11 +96,15 @@ def check_flags(parsed, needs_files=True):
             raise errors.RunError(f"--{flag} needs --{file}")
     if parsed.seeds and not parsed.do_eval:
         raise errors.RunError("--seeds needs --do_eval: it compares scores")
+    seen = set()
     for seed in parsed.seeds or ():
-        if not seed.isdigit():
-            raise errors.RunError(f"--seeds: {seed!r} is not a whole number")
-        if parsed.seeds.count(seed) > 1:
+        if not seed.isdecimal() or len(seed) > 10 or int(seed) >= 2**31:
+            raise errors.RunError(
+                f"--seeds: {seed!r} is not a whole number from 0 to {2**31 - 1}"
+            )
+        if int(seed) in seen:
             raise errors.RunError(f"--seeds names {seed} twice: they'd be one training")
+        seen.add(int(seed))
 
 
 def read_config(parsed):
@@ -176,6 +181,7 @@ def labels_of_run(script, parsed, sweep=False):
     raise errors.RunError(
         f"without --do_train the labels come from --labels or the run in --output_dir "
         f"or --init_checkpoint; {parsed.output_dir} holds none"
+        f"{readers.but_below(parsed.output_dir)}"
     )
 
 
@@ -192,10 +198,11 @@ def check_trained(script, parsed, trial, config, same=(), **more):
         --init_checkpoint, labels may have got other names.
     """
     vocabulary = _sha256(parsed.vocab_file)
+    nameless = {part: value for part, value in more.items() if part != "labels"}
     common = ("do_lower_case", "left_to_right", "bilstm_head")
     for folder, names, kept in (
         (trial.folder, (*common, *same), more),
-        (parsed.init_checkpoint or "", common, {}),
+        (parsed.init_checkpoint or "", common, nameless),
     ):
         run_folder.check_model(
             *(folder, script, parsed, config, names), vocabulary=vocabulary, **kept

@@ -332,7 +332,7 @@ def _check_pattern(pattern):
 def _profile_steps(values):
     if not values:
         return None
-    if len(values) == 2 and all(value.isdigit() for value in values):
+    if len(values) == 2 and all(value.isdecimal() for value in values):
         first, last = map(int, values)
         if first < last:
             return first, last

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from modeling import checkpoint
+from modeling import checkpoint, readers
 from training import (
     agreement,
     averages,
@@ -363,7 +363,8 @@ def load_trained(model, output_dir, init_checkpoint=None):
         if not init_checkpoint:
             raise errors.RunError(
                 f"--output_dir={output_dir} holds no checkpoint "
-                f"({saving.PREFIX}*.index); train first, or give --init_checkpoint"
+                f"({saving.PREFIX}*.index){readers.but_below(output_dir)}; train "
+                "first, or give --init_checkpoint"
             )
         if saving.steps(init_checkpoint):
             # The folder of another run: its best weights or averages, likewise.
