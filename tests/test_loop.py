@@ -2,9 +2,12 @@
 
 import contextlib
 import itertools
+import re
+import shutil
 import signal
 import subprocess
 
+import conftest
 import numpy as np
 import pytest
 import runs
@@ -69,6 +72,18 @@ def test_complete_run_says_so_and_touches_nothing(whole):
     assert code == 0
     assert "all 20 steps are done; nothing to train" in said
     assert runs.contents(whole) == before
+
+
+def test_the_snippet_of_the_page_trains_in_a_new_folder(tmp_path, monkeypatch):
+    page = (conftest.ROOT / "docs/training.md").read_text("utf-8")
+    (snippet,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert "num_train_steps=1000" in snippet
+    shutil.copy(tiny.GOLDENS / "bert_config.json", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names = {"stream": tiny.RecordStream()}
+    exec(snippet.replace("num_train_steps=1000", "num_train_steps=2"), names)
+    assert saving.steps("out") == [2]
+    assert [r["step"] for r in history.read("out")] == [1, 2]
 
 
 def test_killed_and_started_again_equals_not_stopped(whole, tmp_path):

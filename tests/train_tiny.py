@@ -55,7 +55,6 @@ def main(folder, num_steps, pairs):
         }
         | options
     )
-    os.makedirs(folder, exist_ok=True)
     config = tiny.bert_config(
         num_hidden_layers=1,
         hidden_dropout_prob=dropout,

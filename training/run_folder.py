@@ -72,7 +72,6 @@ def claim(folder, script, parsed, config, free=(), chief=True, **more):
         old["flags"] = _known_flags(old, parsed)
         _compare(old, record, flags.FREE | set(free), folder)
     elif chief:
-        os.makedirs(folder, exist_ok=True)
         with locked(folder):  # a run without checkpoints may be going on
             saving.write_json(os.path.join(folder, NAME), record)
             config.to_file(os.path.join(folder, "bert_config.json"))
@@ -113,9 +112,13 @@ def check_model(folder, script, parsed, config, same=(), **more):
 def locked(folder):
     """Keeps other processes of this machine from training in `folder` meanwhile.
 
+    Args:
+      folder: made where it is missing.
+
     Raises:
       RunError: one does.
     """
+    os.makedirs(folder, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
