@@ -315,6 +315,12 @@ def predict(job, trial):
 
 def _task(args):
     if args.task_name.lower() != "custom":
+        for name in ("text_a", "text_b", "label", "id", "task_type", "labels"):
+            if args[name].value != args[name].default:
+                raise errors.RunError(
+                    f"--{name} is for --task_name=custom, but {args.task_name} knows "
+                    "its own"
+                )
         try:
             task = glue.find(args.task_name)
         except KeyError:

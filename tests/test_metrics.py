@@ -37,14 +37,15 @@ def test_matthews_of_three_labels():
 
 
 def test_confusion_matrix_and_scores_of_each_label():
-    confusion = metrics.confusion_matrix([0, 0, 1, 2, 2], [0, 0, 1, 1, 2], 4)
+    rows = [0, 0, 1, 2, 2], [0, 0, 1, 1, 2]
+    confusion = metrics.confusion_matrix(*rows, 4)
     assert confusion.tolist() == [
         [2, 0, 0, 0],
         [0, 1, 1, 0],
         [0, 0, 1, 0],
         [0, 0, 0, 0],
     ]
-    scores = metrics.per_label(confusion)
+    scores = metrics.per_label(*rows, 4)
     assert scores["precision"].tolist() == [1, 1, 0.5, 0]
     assert scores["recall"].tolist() == [1, 0.5, 1, 0]
     assert scores["f1"] == pytest.approx([1, 2 / 3, 2 / 3, 0])
@@ -91,5 +92,4 @@ def test_correlation_of_values_at_the_ends_of_the_range():
 
 def test_no_scores_where_there_is_nothing_to_score():
     assert metrics.f1([0, 0], [0, 0]) == 0
-    confusion = metrics.confusion_matrix([0, 0], [0, 0], 2)
-    assert metrics.per_label(confusion)["recall"].tolist() == [1, 0]
+    assert metrics.per_label([0, 0], [0, 0], 2)["recall"].tolist() == [1, 0]

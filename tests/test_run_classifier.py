@@ -138,6 +138,7 @@ def work(tmp_path_factory, v50_file):
             *("sts-b", "sst2", "x", "--do_train", "--train_file=train_scores.tsv"),
             "--class_weights=1,2",
         ),
+        "no columns": command("sst-2", "sst2", "x", *training, "--label=label2"),
         "all 0": command("sst-2", "sst2", "x", *training, "--class_weights=0,0"),
         "other kind": command(
             *("custom", "own", "own_out/seed_2", "--do_predict", *own),
@@ -302,6 +303,7 @@ def test_several_labels_and_scores(work):
         ("weights", ["--class_weights=1,2,3", "0, 1"]),
         ("nan", ["--class_weights=1,nan", "expected balanced, or a number from 0"]),
         ("no weights", ["--class_weights=1,2", "one label", "regression"]),
+        ("no columns", ["--label is for --task_name=custom, but sst-2 knows its"]),
         ("all 0", ["--class_weights=0,0", "not all 0"]),
         ("other kind", ["task_kind was classification and is multi_label"]),
         ("other kind elsewhere", ["task_kind was classification and is multi_label"]),

@@ -66,7 +66,8 @@ MATRIX = np.array([[3, 1], [0, 12]])
 
 
 def test_report_lines_up():
-    text = confusion.text(metrics.per_label(MATRIX), ("no", "yes"), MATRIX)
+    scores = metrics.per_label([0] * 3 + [1] * 13, [0] * 4 + [1] * 12, 2)
+    text = confusion.text(scores, ("no", "yes"), MATRIX)
     assert text == (
         "label  precision  recall      f1   count\n"
         "no        1.0000  0.7500  0.8571       4\n"
@@ -77,6 +78,15 @@ def test_report_lines_up():
         "no         3      1\n"
         "yes        0     12\n"
     )
+
+
+def test_so_many_labels_that_a_matrix_would_fill_the_memory():
+    count = 200_000
+    rows = np.arange(count)
+    assert metrics.macro_f1(rows, rows) == metrics.matthews(rows, rows) == 1
+    labels = tuple(map(str, rows))
+    shown = confusion.shown(rows, rows, labels)
+    assert list(shown) == ["labels"] and shown["labels"].count("\n") == count + 2
 
 
 def test_picture_shades_shares_of_rows():

@@ -7,7 +7,8 @@ import numpy as np
 from modeling import whole_files
 from training import metrics, reporting
 
-_MOST_LABELS = 30  # of which a matrix is still readable
+# Of so many labels a matrix is still readable as text, and as a picture.
+_MOST_LABELS, _MOST_SHADES = 30, 1000
 
 
 def text(scores, labels, confusion=None):
@@ -16,7 +17,8 @@ def text(scores, labels, confusion=None):
     Args:
       scores: what `metrics.per_label` gives.
       labels: names.
-      confusion: int [n, n], rows are the true labels; None for multi-label.
+      confusion: int [n, n], rows are the true labels; None for multi-label, and for
+        more labels than a matrix shows.
 
     Returns:
       str of several lines.
@@ -68,7 +70,7 @@ def shown(predictions, targets, labels):
       labels: names.
 
     Returns:
-      {"labels": Markdown, a table}, and except for multi-label {"confusion": picture}.
+      {"labels": Markdown, a table}, and where there is a matrix {"confusion": picture}.
     """
     report, matrix = _report(predictions, targets, labels)
     pictures = {} if matrix is None else {"confusion": picture(matrix)}
@@ -97,5 +99,8 @@ def _report(predictions, targets, labels):
     if np.ndim(targets) > 1:
         scores = metrics.per_label_of_several(predictions, targets)
         return text(scores, labels), None
-    matrix = metrics.confusion_matrix(predictions, targets, len(labels))
-    return text(metrics.per_label(matrix), labels, matrix), matrix
+    matrix = None
+    if len(labels) <= _MOST_SHADES:
+        matrix = metrics.confusion_matrix(predictions, targets, len(labels))
+    scores = metrics.per_label(predictions, targets, len(labels))
+    return text(scores, labels, matrix), matrix

@@ -36,20 +36,21 @@ def per_row(confusion):
     return _ratio(confusion, confusion.sum(axis=1, keepdims=True))
 
 
-def per_label(confusion):
+def per_label(predictions, labels, num_labels):
     """Precision, recall, F1 and number of true rows of each label.
 
     Args:
-      confusion: int [n, n], rows are the true labels.
+      predictions, labels: int [N], below num_labels.
+      num_labels: n.
 
     Returns:
       dict of arrays [n]: "precision", "recall", "f1", "count".
     """
-    return _scores(np.diag(confusion), confusion.sum(axis=0), confusion.sum(axis=1))
+    return _scores(*_counts(predictions, labels, num_labels))
 
 
 def per_label_of_several(predictions, labels):
-    """As `per_label`, of a multi-label task; arguments int [N, n] of 0 and 1."""
+    """The same of a multi-label task; arguments int [N, n] of 0 and 1."""
     predictions, labels = np.asarray(predictions) == 1, np.asarray(labels) == 1
     right = (predictions & labels).sum(axis=0)
     return _scores(right, predictions.sum(axis=0), labels.sum(axis=0))
@@ -76,9 +77,9 @@ def f1(predictions, labels):
 
 def macro_f1(predictions, labels):
     """Mean of the F1 of each label that occurs; predictions and labels int [N]."""
-    confusion = _square(predictions, labels)
-    occurs = confusion.sum(axis=0) + confusion.sum(axis=1) > 0
-    return float(per_label(confusion)["f1"][occurs].mean())
+    right, predicted, true = _counts(predictions, labels)
+    occurs = predicted + true > 0
+    return float(_scores(right, predicted, true)["f1"][occurs].mean())
 
 
 def matthews(predictions, labels):
@@ -91,10 +92,9 @@ def matthews(predictions, labels):
       predictions, labels: int [N].
     """
     # In floats: products of counts overflow integers on large sets.
-    confusion = _square(predictions, labels).astype(np.float64)
-    total, right = confusion.sum(), np.trace(confusion)
-    true, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
-    covariance = right * total - true @ predicted
+    right, predicted, true = np.float64(_counts(predictions, labels))
+    total = true.sum()
+    covariance = right.sum() * total - true @ predicted
     spread = (total**2 - predicted @ predicted) * (total**2 - true @ true)
     return float(_ratio(covariance, np.sqrt(spread)))
 
@@ -116,10 +116,14 @@ def spearman(predictions, labels):
     return pearson(_ranks(predictions), _ranks(labels))
 
 
-def _square(predictions, labels):
-    """The confusion matrix, as large as the labels that occur want it."""
-    num_labels = int(max(np.max(predictions), np.max(labels))) + 1
-    return confusion_matrix(predictions, labels, num_labels)
+def _counts(predictions, labels, num_labels=0):
+    """How often each label is right, predicted and true: three arrays int [n]."""
+    predictions, labels = np.asarray(predictions), np.asarray(labels)
+    size = max(num_labels, int(max(predictions.max(), labels.max())) + 1)
+    return [
+        np.bincount(chosen, minlength=size)
+        for chosen in (labels[predictions == labels], predictions, labels)
+    ]
 
 
 def _ranks(values):
