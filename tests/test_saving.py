@@ -8,9 +8,10 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
-from modeling import checkpoint
-from training import errors, saving
+from modeling import checkpoint, heads
+from training import errors, loop, saving
 
 
 @pytest.fixture
@@ -152,3 +153,20 @@ def test_the_mark_of_the_best_is_made_up_for(tmp_path, saver):
     saving.remember_best(tmp_path, 7, {"f1": 0.75})
     marked = json.loads((tmp_path / saving.BEST).read_text())
     assert marked == {"step": 7, "metrics": {"f1": 0.75}}
+
+
+def test_model_without_pooler_is_used_where_none_is_needed(tmp_path):
+    """As models for tags and spans are saved by Hugging Face."""
+    config = tiny.bert_config()
+    spans, source = heads.SpanModel(config), str(tmp_path / "bert_model.ckpt")
+    weights = checkpoint.weights(heads.SpanModel(config))
+    kept = {n: w for n, w in weights.items() if not n.startswith("bert/pooler")}
+    checkpoint.save(source, kept)
+    assert loop.load_trained(spans, str(tmp_path / "none"), source) == (0, source)
+    loaded = checkpoint.weights(spans)
+    assert all((loaded[name] == kept[name]).all() for name in kept)
+    for model in (heads.ClassifierModel(config, 2), heads.TaggerModel(config, 3)):
+        with pytest.raises(
+            errors.RunError, match="has no .*: it must be trained for the task first"
+        ):
+            loop.load_trained(model, str(tmp_path / "none"), source)
