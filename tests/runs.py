@@ -110,7 +110,7 @@ def contents(folder):
     }
 
 
-def wait_for(condition, run, seconds=120):
+def wait_for(condition, run, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert run.running(), run.said()
