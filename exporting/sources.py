@@ -293,12 +293,8 @@ def _open_model(folder, options):
     model, report = pretrained.open_model(
         folder, kind, allow_missing=allowed, dtype=options.dtype
     )
-    lacks = [*report.missing, *report.differs]
-    has_pooler = not any(name.startswith("bert/pooler") for name in lacks)
-    # Folders of models that have no use for it hold none as a rule.
-    if allowed or not getattr(model, "uses_pooler", True):
-        lacks = [name for name in lacks if not name.startswith("bert/pooler")]
-    if lacks:
+    has_pooler = not any(name.startswith("bert/pooler") for name in report.missing)
+    if lacks := report.fresh(model, allowed):
         raise errors.RunError(
             f"--model_dir={folder} has no {lacks[0]} of the shape that a model for "
             f"--task={task} has; expected one that was trained for it"

@@ -113,9 +113,8 @@ def build(
 
 def _match(model, checkpoint, allow_missing):
     shapes = {variable.path: tuple(variable.shape) for variable in model.variables}
-    if not getattr(model, "uses_pooler", True):
-        allow_missing = (*allow_missing, "bert/pooler")
-    return matching.match(shapes, checkpoint, allow_missing)
+    allowed = (*allow_missing, *matching.unused(model))
+    return matching.match(shapes, checkpoint, allowed)
 
 
 def _value(checkpoint, name, report, not_finite, fresh):

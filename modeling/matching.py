@@ -44,6 +44,17 @@ class Report:
     resized: dict[str, tuple[int, int]]
     not_finite: tuple[str, ...]
 
+    def fresh(self, model, allow_missing=()) -> list[str]:
+        """Variables that `model` uses and that have no value from the file.
+
+        Args:
+          model: what the report is of.
+          allow_missing: beginnings of names that may be.
+        """
+        allowed = (*allow_missing, *unused(model))
+        names = (*self.missing, *self.differs)
+        return [name for name in names if not name.startswith(allowed)]
+
     def summary(self) -> str:
         """The counts, on one line."""
         reasons = list(self.skipped.values())
@@ -81,6 +92,14 @@ class Report:
     def to_json(self) -> str:
         """All of it, for programs."""
         return json.dumps(dataclasses.asdict(self), indent=2)
+
+
+def unused(model) -> tuple[str, ...]:
+    """Beginnings of names of variables that a model's outputs do not depend on.
+
+    Files of such models hold none as a rule.
+    """
+    return () if getattr(model, "uses_pooler", True) else ("bert/pooler",)
 
 
 def match(shapes, checkpoint, allow_missing=()) -> Report:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from modeling import bert, deferred, heads
+from modeling import bert, deferred, heads, matching
 from modeling import config as config_lib
 
 
@@ -72,7 +72,7 @@ def shapes(task: str, config: config_lib.BertConfig, num_labels: int | None):
       The shapes, and beginnings of names that its outputs do not depend on.
     """
     found, model = deferred.shapes(lambda: TASKS[task].make(config, num_labels))
-    return found, () if getattr(model, "uses_pooler", True) else ("bert/pooler",)
+    return found, matching.unused(model)
 
 
 def of_names(names: Mapping[str, tuple[int, ...]]) -> str:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import conftest
 import pytest
 
+from tests import syntax_trees
+
 ROOT = conftest.ROOT
 FOLDERS = ("data", "training", "benchmarks", "demo")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -37,30 +39,18 @@ class Flag(NamedTuple):
     values: list | None = None
 
 
-@functools.cache
-def parse(path):
-    return ast.parse(path.read_bytes())
-
-
-def is_command(path):
-    return any(
-        isinstance(node, ast.If) and "__main__" in ast.dump(node.test)
-        for node in parse(path).body
-    )
-
-
 COMMANDS = {
     path.relative_to(ROOT).as_posix().removesuffix(".py"): path
     for folder in (".", *FOLDERS)
     for path in sorted(ROOT.glob(f"{folder}/*.py"))
-    if is_command(path)
+    if syntax_trees.is_command(syntax_trees.parse(path))
 }
 
 
 @functools.cache
 def flags_of(path, function=None):
     """{name: Flag} of a command, or of a function that defines some."""
-    tree = parse(path)
+    tree = syntax_trees.parse(path)
     modules = {
         alias.asname or alias.name: ROOT / node.module / f"{alias.name}.py"
         for node in tree.body
@@ -129,7 +119,7 @@ def texts():
     for page in PAGES:
         yield page, page.read_text("utf-8")
     for path in COMMANDS.values():
-        yield path, ast.get_docstring(parse(path)) or ""
+        yield path, ast.get_docstring(syntax_trees.parse(path)) or ""
 
 
 every_text = pytest.mark.parametrize(
@@ -206,7 +196,9 @@ def plain(default):
 @pytest.mark.parametrize("path", COMMANDS.values(), ids=lambda path: path.stem)
 def test_help_shows_the_lines_of_an_example(path):
     """A backslash at the end of a docstring's line would make one of two."""
-    assert not re.search(r"\S {4,}--", ast.get_docstring(parse(path)) or "")
+    assert not re.search(
+        r"\S {4,}--", ast.get_docstring(syntax_trees.parse(path)) or ""
+    )
 
 
 def test_every_command_is_on_a_page():

@@ -7,6 +7,8 @@ import sys
 import conftest
 import pytest
 
+from tests import syntax_trees
+
 PACKAGES = {
     "modeling": {"modeling"},
     "training": {"training", "modeling"},
@@ -55,10 +57,6 @@ def name_of(path):
     return path.relative_to(conftest.ROOT).as_posix()
 
 
-def parse(path):
-    return ast.parse(path.read_bytes())
-
-
 def imports(nodes):
     """(module, name or None) of each import among the nodes; relative ones fail."""
     for node in nodes:
@@ -77,16 +75,14 @@ def reads_flags(node):
     ) or (isinstance(node, ast.Attribute) and node.attr == "FLAGS")
 
 
-def defines_flags(tree):
-    """Whether it is a command: it ends by running its main."""
-    return any(isinstance(n, ast.If) and "__main__" in ast.dump(n) for n in tree.body)
-
-
 @pytest.mark.parametrize("path", PACKAGE_FILES, ids=name_of)
 def test_packages_import_only_what_is_below_them(path):
     allowed = PACKAGES[name_of(path).partition("/")[0]]
     ours = {*PACKAGES, *SCRIPT_FOLDERS, "tests"}
-    used = {module.partition(".")[0] for module, _ in imports(ast.walk(parse(path)))}
+    used = {
+        module.partition(".")[0]
+        for module, _ in imports(ast.walk(syntax_trees.parse(path)))
+    }
     assert used & ours <= allowed
 
 
@@ -96,13 +92,16 @@ def test_nothing_imports_a_script(path):
     folders = {folder for folder in SCRIPT_FOLDERS if folder != path.parent.name}
     if path.parent.name == "tests":
         folders = {"benchmarks"}  # the demo's way of reading docstrings has a test
-    used = {module.partition(".")[0] for module, _ in imports(ast.walk(parse(path)))}
+    used = {
+        module.partition(".")[0]
+        for module, _ in imports(ast.walk(syntax_trees.parse(path)))
+    }
     assert not used & (scripts | folders)
 
 
 @every_file
 def test_modules_are_imported_and_not_names(path):
-    for module, name in imports(ast.walk(parse(path))):
+    for module, name in imports(ast.walk(syntax_trees.parse(path))):
         if module.partition(".")[0] in PACKAGES:
             folder = conftest.ROOT / module.replace(".", "/")
             assert name and folder.is_dir(), f"{module}: import the module by `from`"
@@ -111,7 +110,7 @@ def test_modules_are_imported_and_not_names(path):
 
 @pytest.mark.parametrize("path", PACKAGE_FILES + SCRIPTS, ids=name_of)
 def test_flags_are_read_in_main_only(path):
-    tree = parse(path)
+    tree = syntax_trees.parse(path)
     allowed = set()
     for node in tree.body:
         is_main = isinstance(node, ast.FunctionDef) and (
@@ -121,7 +120,7 @@ def test_flags_are_read_in_main_only(path):
         is_definition = ast.unparse(node) == "FLAGS = flags.FLAGS"
         if is_definition or is_main:
             allowed.update(map(id, ast.walk(node)))
-    if not defines_flags(tree) and name_of(path) != "data/errors.py":
+    if not syntax_trees.is_command(tree) and name_of(path) != "data/errors.py":
         allowed = set()
     stray = [
         n.lineno for n in ast.walk(tree) if reads_flags(n) and id(n) not in allowed

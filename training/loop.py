@@ -370,11 +370,7 @@ def load_trained(model, output_dir, init_checkpoint=None):
             # The folder of another run: its best weights or averages, likewise.
             return load_trained(model, init_checkpoint)
         report = checkpoint.load(model, init_checkpoint, ["bert/pooler"])
-        fresh = [*report.missing, *report.differs]
-        # Files of models for tags or spans, which have no use for it, often lack it.
-        if not getattr(model, "uses_pooler", True):
-            fresh = [name for name in fresh if not name.startswith("bert/pooler")]
-        if fresh:
+        if fresh := report.fresh(model):
             raise errors.RunError(
                 f"--init_checkpoint={init_checkpoint} has no {fresh[0]} of the shape "
                 "this task's model has: it must be trained for the task first"
