@@ -3,6 +3,7 @@
 Each is written under a temporary name, which becomes the final one when all is there.
 """
 
+import contextlib
 import io
 import os
 import shutil
@@ -25,15 +26,16 @@ class _Writer:
 
     def __init__(self, path, layers: Sequence):
         self._path, self._layers = path, layers
-        self._writing = outputs.writing(path)
-        self._temporary = self._writing.__enter__()
+        self._exit = contextlib.ExitStack()
+        self._temporary = self._exit.enter_context(outputs.writing(path))
+        # A disk may be found full only now: then, too, nothing is left.
+        self._exit.callback(lambda: self._close())
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self._close()
-        self._writing.__exit__(*error)
+        self._exit.__exit__(*error)
 
 
 class JsonLines(_Writer):

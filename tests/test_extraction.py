@@ -1,6 +1,7 @@
 """Lines to rows, windows to whole texts, vectors to files."""
 
 import collections
+import errno
 import json
 import pathlib
 
@@ -198,4 +199,19 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path, name):
     ):
         writer.write(0, ["a"], np.ones((1, 1, 2), np.float32))
         raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.npz", "out.tfrecord"])
+def test_nothing_is_left_where_the_end_does_not_fit_on_the_disk(
+    tmp_path, name, monkeypatch
+):
+    writer = vector_files.writer(str(tmp_path / name), [-1])
+
+    def full():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"), writer:
+        writer.write(0, ["a"], np.ones((1, 1, 2), np.float32))
+        monkeypatch.setattr(writer, "_close", full)
     assert list(tmp_path.iterdir()) == []
