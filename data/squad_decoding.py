@@ -3,6 +3,7 @@
 No TensorFlow in here.
 """
 
+import contextlib
 import json
 import os
 from typing import NamedTuple
@@ -131,6 +132,10 @@ def write(predictions, folder, settings, threshold=0.0):
     if settings.version_2_with_negative:
         odds = {item.id: item.null_odds for item in predictions}
         _write_json(folder, "null_odds.json", odds)
+    else:
+        # Odds of an earlier prediction would seem to belong to these answers.
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(folder, "null_odds.json"))
     return answers
 
 
