@@ -152,7 +152,7 @@ def _finish(_, made, counts, sizes, job, paths, input_files):
     """Checks what was counted and writes the manifest."""
     counts = dict(counts)
     making.check_text(counts, input_files, job.settings)
-    making.check_records(counts | made.counts, made.lengths, job.settings)
+    making.check_records(counts, made, job.settings)
     sizes = dict(sizes)
     manifest = making.manifest(
         [os.path.basename(path) for path in paths],

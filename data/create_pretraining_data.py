@@ -66,7 +66,7 @@ def create(
             making.check_text(counts, input_files, settings)
             pools = spool.plan_pools(tally)
             made = _make(workers, files, pools, settings)
-        making.check_records(counts | made.counts, made.lengths, settings)
+        making.check_records(counts, made, settings)
         names = [os.path.basename(path) for path in output_files]
         manifest = making.manifest(
             names, files.sizes, made, counts, tokenizer, settings

@@ -263,19 +263,25 @@ def check_text(counts, input_files, settings):
         )
 
 
-def check_records(counts, lengths, settings):
+def check_records(counts, made, settings):
     """Raises InputError for no records; warns of numbers that few people want.
 
     Args:
-      counts: dict of int.
-      lengths: int [max_seq_length + 1], how many sequences have each length.
+      counts: dict of int, of the text (`TEXT_COUNTS`).
+      made: `Made` from all of it.
       settings: `Settings`.
     """
+    counts, lengths = counts | made.counts, made.lengths
     if not counts["records"]:
         raise errors.InputError(
             f"no pair of sentences could be made from {counts['documents']} "
             "document(s) of the same text; the next-sentence task needs two different "
             "documents"
+        )
+    if 0 in made.records:
+        logging.warning(
+            "%d of the %d output files are empty: there are only %d records",
+            *(made.records.count(0), len(made.records), counts["records"]),
         )
     sequences = int(lengths.sum())
     share = counts["random_next"] / sequences

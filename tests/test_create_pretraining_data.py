@@ -187,6 +187,19 @@ def test_documents_of_one_sentence(tmp_path, v50_file, caplog):
     assert warning.startswith("100.0 % of the 150 sequences have a random next")
 
 
+def test_more_files_than_records(tmp_path, v50_file, caplog):
+    _, manifest = _create(
+        tmp_path, "hello\n\nthe dog\n", v50_file, outputs_number=8,
+        max_seq_length=16, dupe_factor=1,
+    )  # fmt: skip
+    empty = sum(not file["records"] for file in manifest["files"])
+    number = manifest["counts"]["records"]
+    assert empty >= 8 - number > 0
+    assert (
+        f"{empty} of the 8 output files are empty: there are only {number} records"
+    ) in caplog.messages
+
+
 def test_warnings_count_the_sequences_of_packed_rows(tmp_path, v50_file, caplog):
     settings = dict(max_seq_length=64, pack=True, dupe_factor=50, short_seq_prob=0)
     few, enough = (masking.Masking(max_predictions_per_seq=x) for x in (1, 12))
