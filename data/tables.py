@@ -146,7 +146,12 @@ def _csv_rows(path):
                 yield line, fields
             line = rows.line_num + 1  # a quoted field may go over several lines
     except csv.Error as error:
-        raise errors.InputError(f"{path} line {line}: not CSV: {error}") from None
+        reason = str(error)
+        if reason.startswith("new-line character"):  # Python's advice is for programs
+            reason = (
+                "a carriage return (\\r) alone ends no line and needs quotation marks"
+            )
+        raise errors.InputError(f"{path} line {line}: not CSV: {reason}") from None
 
 
 def _json_objects(path):

@@ -66,6 +66,7 @@ def test_json_lines_keep_their_types(tmp_path):
         ("x.tsv", "a\tb\tc\n1\t2\t3\n1\t2\n", "line 3: expected 3 columns, found 2"),
         ("x.csv", "a,b\n1,2,3\n", "line 2: expected 2 columns, found 3"),
         ("x.csv", 'a,b\n1,"2\n', "line 2: not CSV: unexpected end of data"),
+        ("x.csv", "a,b\n1,2\r3,4\n", "line 2: not CSV: a carriage return (\\r) alone"),
         ("x.tsv", b"a\tb\n1\t\xff\n", "line 2: byte 3 of the line, 0xff, is not UTF-8"),
         ("x.csv", b"a,b\n1,\xe9\n", "line 2: byte 3 of the line, 0xe9, is not UTF-8"),
         ("x.jsonl", '{"a": 1}\n', "line 1: no key 'b'; the keys are 'a'"),
