@@ -150,6 +150,9 @@ def work(tmp_path_factory, v50_file):
         ),
         "several runs": command("custom", "own", "own_out", "--do_predict", *own),
         "no scores": command("sst-2", "sst2", "x", *training, "--seeds=1,2"),
+        "highest loss": command(
+            "sst-2", "sst2", "x", *training, "--eval_steps=1", "--best_metric=loss"
+        ),
         "other head": command(
             *("mnli", "sst2", "x", "--do_predict", "--predict_file=dev_scores.tsv"),
             f"--init_checkpoint={folder / 'sst2_out'}",
@@ -309,6 +312,7 @@ def test_several_labels_and_scores(work):
         ("other kind elsewhere", ["task_kind was classification and is multi_label"]),
         ("several runs", ["own_out holds none, but", "own_out/seed_1 holds one"]),
         ("no scores", ["--seeds", "--do_eval"]),
+        ("highest loss", ["expected --best_metric=-loss"]),
         ("other head", ["output_weights", "sst2_out"]),
         ("other run", ["--weight_decay was 0.01 and is 0.5"]),
     ],

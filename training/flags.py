@@ -297,6 +297,11 @@ def make_settings(parsed, strategy, num_train_steps, num_warmup_steps, best_metr
             f"--best_metric={parsed.best_metric} needs --eval_steps: it is a score of "
             "the evaluations while training"
         )
+    if "loss" in best_metric and not best_metric.startswith("-"):
+        raise errors.RunError(
+            f"--best_metric={best_metric} would keep the checkpoint with the highest "
+            f"loss; expected --best_metric=-{best_metric}"
+        )
     saving.check_folder("output_dir", parsed.output_dir)
     _check_pattern(parsed.frozen_variables)
     same = {
