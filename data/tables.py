@@ -161,7 +161,10 @@ def _json_objects(path):
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise errors.InputError(f"{path} line {line}: not JSON: {error}") from None
+            raise errors.InputError(
+                f"{path} line {line}: not JSON: {error}; expected an object on each "
+                "line"
+            ) from None
         if not isinstance(row, dict):
             raise errors.InputError(
                 f"{path} line {line}: expected a JSON object, found {show(row)}"

@@ -70,6 +70,12 @@ def test_json_lines_keep_their_types(tmp_path):
         ("x.tsv", b"a\tb\n1\t\xff\n", "line 2: byte 3 of the line, 0xff, is not UTF-8"),
         ("x.csv", b"a,b\n1,\xe9\n", "line 2: byte 3 of the line, 0xe9, is not UTF-8"),
         ("x.jsonl", '{"a": 1}\n', "line 1: no key 'b'; the keys are 'a'"),
+        (
+            "x.json",
+            '[\n{"a": 1, "b": 2}\n]',
+            "line 1: not JSON: Expecting value: line 1 column 2 (char 1); expected an "
+            "object on each line",
+        ),
         ("x.jsonl", "[1]\n", "line 1: expected a JSON object, found [1]"),
         ("x.jsonl", '{"a": "\\ud800", "b": 1}\n', "line 1: half of a surrogate pair"),
         ("x.jsonl", "{'a': 1}\n", "line 1: not JSON: Expecting property name"),
