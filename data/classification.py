@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from data import errors, ragged, tables
+from data import encoding, errors, ragged, tables
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -195,28 +195,6 @@ def balanced_weights(targets, num_labels):
     return counts.sum() / (num_labels * counts)
 
 
-def truncate_pair(length_a, length_b, budget):
-    """Lengths of two texts cut from the end, one token of the longer at a time.
-
-    On a tie the second gives way, as in the original.
-
-    Args:
-      length_a, length_b: numbers of tokens.
-      budget: how many may stay together.
-
-    Returns:
-      (length_a, length_b), at most budget together.
-    """
-    half_b = budget // 2
-    if length_a + length_b <= budget:
-        return length_a, length_b
-    if length_a <= budget - half_b:
-        return length_a, budget - length_a
-    if length_b <= half_b:
-        return budget - length_b, length_b
-    return budget - half_b, half_b
-
-
 def features(examples, tokenizer, max_seq_length):
     """Token ids of each example: [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
 
@@ -234,15 +212,11 @@ def features(examples, tokenizer, max_seq_length):
         nonlocal cut
         for example in examples.rows:
             ids_a = tokenizer.encode(example.text_a)
-            ids_b = None if example.text_b is None else tokenizer.encode(example.text_b)
-            budget = max_seq_length - (2 if ids_b is None else 3)
-            length_a, length_b = truncate_pair(len(ids_a), len(ids_b or ()), budget)
-            cut += length_a + length_b < len(ids_a) + len(ids_b or ())
-            ids = [tokenizer.cls_id, *ids_a[:length_a], tokenizer.sep_id]
-            segments = [0] * len(ids)
-            if ids_b is not None:
-                ids += [*ids_b[:length_b], tokenizer.sep_id]
-                segments += [1] * (length_b + 1)
+            ids_b = tokenizer.encode(example.text_b or "")
+            ids, first = encoding.row(tokenizer, ids_a, ids_b, max_seq_length)
+            specials = 3 if ids_b else 2
+            cut += len(ids) < len(ids_a) + len(ids_b) + specials
+            segments = [0] * first + [1] * (len(ids) - first)
             yield {"input_ids": ids, "segment_ids": segments}
 
     columns = ragged.columns(rows(), ragged.TOKENS)

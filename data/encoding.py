@@ -76,8 +76,9 @@ class Encoder:
 
         Args:
           texts: B strings.
-          pairs: B second texts, or None. Of a pair that is too long, the longer text
-            loses tokens from its end, one by one, as in the original.
+          pairs: B second texts, or None; an empty one is none. Of a pair that is too
+            long, the longer text loses tokens from its end, one by one, as in the
+            original.
           length: S; None for that of the longest row.
 
         Returns:
@@ -89,32 +90,69 @@ class Encoder:
             raise ValueError(f"expected {len(texts)} second texts, found {len(pairs)}")
         longest = min(length or self.max_length, self.max_length)
         rows = [
-            self._row(text, None if pairs is None else pairs[i], longest)
+            row(
+                self.tokenizer,
+                self.tokenizer.encode(text),
+                self.tokenizer.encode("" if pairs is None else pairs[i]),
+                longest,
+            )
             for i, text in enumerate(texts)
         ]
         width = length or max((len(ids) for ids, _ in rows), default=0)
         ids = np.full((len(rows), width), self.tokenizer.pad_id, np.int32)
         mask, segments = np.zeros_like(ids), np.zeros_like(ids)
-        for i, (row, first) in enumerate(rows):
-            ids[i, : len(row)] = row
-            mask[i, : len(row)] = 1
-            segments[i, first : len(row)] = 1
+        for i, (values, first) in enumerate(rows):
+            ids[i, : len(values)] = values
+            mask[i, : len(values)] = 1
+            segments[i, first : len(values)] = 1
         return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
 
-    def _row(self, text, pair, longest):
-        """The ids of a row and how many of them are of the first segment."""
-        cls_id, sep_id = self.tokenizer.cls_id, self.tokenizer.sep_id
-        first = self.tokenizer.encode(text)
-        if pair is None:
-            row = [cls_id, *first[: longest - 2], sep_id]
-            return row, len(row)
-        second = self.tokenizer.encode(pair)
-        room = longest - 3
-        while len(first) + len(second) > room:
-            # Of two of one length the second gives way.
-            (first if len(first) > len(second) else second).pop()
-        row = [cls_id, *first, sep_id, *second, sep_id]
-        return row, len(first) + 2
+
+def row(tokenizer, ids_a, ids_b, max_seq_length, always_pair=False):
+    """[CLS] a [SEP], or [CLS] a [SEP] b [SEP], cut as in the original.
+
+    Args:
+      tokenizer: has `cls_id` and `sep_id`.
+      ids_a: list of ids, without special tokens.
+      ids_b: likewise. Where it is empty, by an empty text or one of nothing but control
+        characters, the row is one sentence, as in the original.
+      max_seq_length: longest row, with the special tokens.
+      always_pair: a row without ids_b has the second [SEP] nevertheless.
+
+    Returns:
+      (list of ids, how many of them are of the first segment).
+    """
+    is_pair = always_pair or len(ids_b) > 0
+    length_a, length_b = truncate_pair(
+        len(ids_a), len(ids_b), max_seq_length - (3 if is_pair else 2)
+    )
+    ids = [tokenizer.cls_id, *ids_a[:length_a], tokenizer.sep_id]
+    first = len(ids)
+    if is_pair:
+        ids += [*ids_b[:length_b], tokenizer.sep_id]
+    return ids, first
+
+
+def truncate_pair(length_a, length_b, budget):
+    """Lengths of two texts cut from the end, one token of the longer at a time.
+
+    On a tie the second gives way, as in the original.
+
+    Args:
+      length_a, length_b: numbers of tokens.
+      budget: how many may stay together.
+
+    Returns:
+      (length_a, length_b), at most budget together.
+    """
+    half_b = budget // 2
+    if length_a + length_b <= budget:
+        return length_a, length_b
+    if length_a <= budget - half_b:
+        return length_a, budget - length_a
+    if length_b <= half_b:
+        return budget - length_b, length_b
+    return budget - half_b, half_b
 
 
 def _positions(folder):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data import errors, tokenization
+from data import encoding, errors, tokenization
 
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
@@ -112,20 +112,15 @@ class Reader:
     def _pair(self, index, first, second):
         ids_a, offsets_a = self.tokenizer.encode_with_offsets(first)
         ids_b, offsets_b = self.tokenizer.encode_with_offsets(second)
-        while len(ids_a) + len(ids_b) > self.max_seq_length - 3:
-            # Of two of one length the second gives way, as in the original.
-            (ids_a if len(ids_a) > len(ids_b) else ids_b).pop()
-        cls_id, sep_id = self.tokenizer.cls_id, self.tokenizer.sep_id
-        row = [cls_id, *ids_a, sep_id, *ids_b, sep_id]
-        start = len(ids_a) + 2
+        row, start = encoding.row(self.tokenizer, ids_a, ids_b, self.max_seq_length)
         return Text(
             index,
             [row],
             [[0] * start + [1] * (len(row) - start)],
             np.array([(0, i) for i in range(len(row))]),
             self.tokenizer.convert_ids_to_tokens(row),
-            _words(first, offsets_a[: len(ids_a)], 1)
-            + _words(second, offsets_b[: len(ids_b)], start),
+            _words(first, offsets_a[: start - 2], 1)
+            + _words(second, offsets_b[: max(len(row) - start - 1, 0)], start),
         )
 
 

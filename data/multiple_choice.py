@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from data import classification, errors, ragged, tables
+from data import encoding, errors, ragged, tables
 
 _LETTERS = "ABCDE"
 
@@ -161,13 +161,10 @@ def columns(questions, tokenizer, max_seq_length, labelled, path=""):
 
 def _sequence(context, choice, tokenizer, max_seq_length):
     """[CLS] context [SEP] choice [SEP], and the segment of each."""
-    keep_context, keep_choice = classification.truncate_pair(
-        len(context), len(choice), max_seq_length - 3
+    ids, first = encoding.row(
+        tokenizer, context, choice, max_seq_length, always_pair=True
     )
-    context, choice = context[:keep_context], choice[:keep_choice]
-    ids = [tokenizer.cls_id, *context, tokenizer.sep_id, *choice, tokenizer.sep_id]
-    segments = [0] * (len(context) + 2) + [1] * (len(choice) + 1)
-    return ids, segments
+    return ids, [0] * first + [1] * (len(ids) - first)
 
 
 def _question(path, line, context, endings, start=""):

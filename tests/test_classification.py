@@ -175,30 +175,29 @@ def test_features_of_a_pair_are_cut_as_in_the_original(v50_file):
         classification.Example(1, "0", "a b c a b c", "the dog", "0"),
         classification.Example(2, "1", "a b", "the dog the dog the dog", "0"),
         classification.Example(3, "2", "", "the", "0"),
+        # A second text without a token is none, as in the original.
+        classification.Example(4, "3", "a b c a b c", "", "0"),
+        classification.Example(5, "4", "a", "\u200b", "0"),
     ]
     columns = classification.features(
         classification.Examples("x.tsv", rows), tokenizer, 8
     )
-    ids, mask = columns["input_ids"].pad(np.arange(3), 8)
+    ids, mask = columns["input_ids"].pad(np.arange(5), 8)
     assert ids.tolist() == [
         [2, 21, 22, 23, 3, 5, 14, 3],
         [2, 21, 22, 3, 5, 14, 5, 3],
         [2, 3, 5, 3, 0, 0, 0, 0],
+        [2, 21, 22, 23, 21, 22, 23, 3],
+        [2, 21, 3, 0, 0, 0, 0, 0],
     ]
-    segments, _ = columns["segment_ids"].pad(np.arange(3), 8)
+    segments, _ = columns["segment_ids"].pad(np.arange(5), 8)
     assert segments.tolist() == [
         [0, 0, 0, 0, 0, 1, 1, 1],
         [0, 0, 0, 0, 1, 1, 1, 1],
         [0, 0, 1, 1, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0],
     ]
-
-
-@hypothesis.given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
-def test_truncation_is_that_of_taking_one_token_of_the_longer(a, b, budget):
-    expected = [a, b]
-    while sum(expected) > budget:
-        expected[expected[0] <= expected[1]] -= 1
-    assert classification.truncate_pair(a, b, budget) == tuple(expected)
 
 
 @pytest.mark.parametrize(

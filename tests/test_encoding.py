@@ -3,8 +3,10 @@
 import json
 import pathlib
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from data import encoding, errors, tokenization
 from tests import conftest
@@ -43,6 +45,23 @@ def test_what_is_too_long_is_cut_as_in_the_original(encoder):
     assert features["input_ids"][0].tolist() == [CLS] + [21] * 4 + [SEP] + [22] * 3 + [
         SEP
     ]
+
+
+@hypothesis.given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
+def test_truncation_is_that_of_taking_one_token_of_the_longer(a, b, budget):
+    expected = [a, b]
+    while sum(expected) > budget:
+        expected[expected[0] <= expected[1]] -= 1
+    assert encoding.truncate_pair(a, b, budget) == tuple(expected)
+
+
+def test_an_empty_second_text_is_none(encoder):
+    features = encoder(["a b", "a b c a b c a b c"], ["", "\u200b"])
+    assert features["input_ids"].tolist() == [
+        [CLS, 21, 22, SEP, 0, 0, 0, 0, 0, 0],
+        [CLS, 21, 22, 23, 21, 22, 23, 21, 22, SEP],
+    ]
+    assert not features["segment_ids"].any()
 
 
 def test_one_string_is_a_mistake(encoder):
