@@ -174,6 +174,8 @@ class Job:
 
     def threshold(self, predictions):
         """Of the null odds: the flag's, or what is best for these questions."""
+        if not self.decoding.version_2_with_negative:
+            return float("inf")  # every question of 1.1 gets an answer, whatever it is
         if not self.args.find_best_threshold:
             return self.args.null_score_diff_threshold
         return squad_score.find_threshold(
@@ -397,9 +399,7 @@ def predict(job, trial, evaluation):
         model = job.make_model(trial.seed)
         loop.load_trained(model, trial.folder, args.init_checkpoint)
         predictions = job.predict(model, job.test, args.predict_batch_size)
-    threshold = args.null_score_diff_threshold
-    if evaluation:
-        threshold = evaluation.threshold
+    threshold = evaluation.threshold if evaluation else job.threshold(predictions)
     if job.chief:
         folder = args.output_dir
         os.makedirs(folder, exist_ok=True)

@@ -110,7 +110,8 @@ def work(tmp_path_factory, v50_file):
         "two replicas": command(
             *("two", *dev, f"--init_checkpoint={folder / 'v1'}"),
             *("--distribution_strategy=mirrored", "--predict_batch_size=3"),
-            "--nolength_buckets",
+            # Of no account where every question has an answer, as in the original.
+            *("--nolength_buckets", "--null_score_diff_threshold=-1"),
         ),
         "v2": command(
             *("v2", *train2, *dev2, "--num_train_epochs=5", "--find_best_threshold"),
@@ -193,6 +194,9 @@ def test_answers_are_the_same_on_two_replicas_without_buckets(work):
         read(work[0] / name / "nbest_predictions.json") for name in ("v1", "two")
     )
     assert one.keys() == two.keys()
+    assert read(work[0] / "two" / "predictions.json") == {
+        name: best[0]["text"] for name, best in two.items()
+    }
     for name in one:
         assert one[name][0]["text"] == two[name][0]["text"]
         assert one[name][0]["start_logit"] == pytest.approx(
