@@ -138,6 +138,10 @@ class BertConfig:
         Raises:
           ModelError: a key is missing or wrong, or the file describes another model.
         """
+        act = values.get("hidden_act")
+        if isinstance(act, str):
+            # The original's get_activation takes any case, and nothing for linear.
+            values = values | {"hidden_act": act.lower() or "linear"}
         if any(mark in values for mark in _HUGGING_FACE_MARKS):
             values = _original_keys(values)
         if "vocab_size" not in values:

@@ -60,6 +60,14 @@ def test_hugging_face_gelu_is_the_erf_form(tmp_path, theirs, ours):
     assert config_lib.BertConfig.from_dict(back) == config
 
 
+@pytest.mark.parametrize(
+    "theirs, ours", [("GELU", "gelu"), ("ReLU", "relu"), ("", "linear")]
+)
+def test_activation_in_any_case_as_in_the_original(theirs, ours):
+    values = {"vocab_size": 9, "hidden_act": theirs}
+    assert config_lib.BertConfig.from_dict(values).hidden_act == ours
+
+
 def test_a_hugging_face_file_read_and_written_as_the_originals_keeps_its_form(tmp_path):
     values = {"model_type": "bert", "vocab_size": 9, "id2label": {"0": "no"}}
     config = config_lib.BertConfig.from_dict(values)
