@@ -310,7 +310,7 @@ class PretrainingStream:
         if not self.is_packed:
             columns["next_sentence_labels"] = columns["next_sentence_labels"][:, 0]
             # Rows that are no pairs have no second segment.
-            pairs = tf.reduce_max(columns["segment_ids"], axis=1)
+            pairs = tf.reduce_max(columns["segment_ids"], axis=1) > 0
             columns["next_sentence_weights"] = tf.cast(pairs, tf.float32)
         if self.new_masks:
             columns |= self._remask(columns, step, rows)
