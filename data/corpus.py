@@ -27,6 +27,7 @@ from data import (
     progress,
     sentences,
     sources,
+    utf8,
     wikitext,
 )
 
@@ -66,9 +67,11 @@ def paragraphs(source):
     if source.kind == sources.JSON:
         try:
             text = json.loads(source.text)["text"]
-            return text.split("\n"), ""
+            lines = text.split("\n")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _not(source, 'an object of JSON with a "text"') from error
+        utf8.check(text, f"{source.path}, line {source.line}")
+        return lines, ""
     return source.text.split("\n"), ""
 
 
@@ -229,6 +232,11 @@ def create(
             raise errors.InputError(
                 f"no sentence in {len(input_files)} file(s), the first of them "
                 f"{input_files[0]}: {counts['read']} document(s) were read"
+            )
+        if not counts["written"]:
+            raise errors.InputError(
+                f"--heldout_share={writer.heldout_share:g} held out all of the "
+                f"{counts['held out']} document(s); expected some for --output_file"
             )
     return counts
 

@@ -11,6 +11,8 @@ import re
 import mwparserfromhell
 from mwparserfromhell import nodes
 
+from data import utf8
+
 # A page that only sends readers on, in any language: "#REDIRECT [[Target]]".
 _REDIRECT = re.compile(r"\s*#[^\W\d_]+\s*:?\s*\[\[")
 _DISAMBIGUATION = re.compile(
@@ -130,7 +132,9 @@ def _collect(nodes_, namespaces, parts):
         elif isinstance(node, nodes.Template):
             _collect_template(node, namespaces, parts)
         elif isinstance(node, nodes.HTMLEntity):
-            parts.append(node.normalize() or "")
+            value = node.normalize() or ""
+            # &#xD800; is half a character: it can't be written.
+            parts.append(value if utf8.is_text(value) else "\ufffd")
         elif isinstance(node, nodes.Heading):
             parts.append("\n\n")
 

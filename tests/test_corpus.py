@@ -87,6 +87,12 @@ def test_entities_in_links_become_characters():
     ]
 
 
+def test_an_entity_of_half_a_character_is_replaced():
+    assert wikitext.passages("The &#xD800; and the &#233; are here.") == [
+        "The \ufffd and the é are here."
+    ]
+
+
 def test_removed_markup_leaves_no_traces():
     assert wikitext.clean("Rome ( ; , ) , a  city ( ; old) .") == "Rome, a city (old)."
     assert wikitext.clean("born in Rome (Latin: ; )  !") == "born in Rome (Latin)!"
@@ -243,6 +249,13 @@ def test_shards_and_held_out_documents(tmp_path):
     assert min(map(len, found[0][:3])) > 500
 
 
+def test_all_held_out_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("One here. Two here.\n")
+    with pytest.raises(errors.InputError, match="=1 held out all of the 1 document"):
+        _create(tmp_path, [tmp_path / "a.txt"], heldout=True, heldout_share=1.0)
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
 def test_short_documents_can_be_left_out(tmp_path):
     (tmp_path / "a.txt").write_text("One here. Two here.\n\nThree.\n")
     paths, counts = _create(tmp_path, [tmp_path / "a.txt"], min_sentences=2)
@@ -265,6 +278,11 @@ def test_short_documents_can_be_left_out(tmp_path):
         ("f.jsonl", b'{"text": "x"}\n{"text": \n', 'f.jsonl, line 2: not .* "text"'),
         ("k.txt", b"One.\n\n" + b"word " * 600_000, "k.txt, line 3: a sentence of 29"),
         ("j.jsonl", b'{"text": null}\n', 'j.jsonl, line 1: not .* "text"'),
+        (
+            "l.jsonl",
+            b'{"text": "A."}\n{"text": "Half a \\ud800."}\n',
+            "l.jsonl, line 2 is not UTF-8: found",
+        ),
         ("g.doc", b'<doc title="x">\nx\n', "g.doc, line 1: no </doc> follows"),
         ("h.txt", b"\n\n \n", "no sentence in 1 file"),
         ("i.xml", DUMP.replace("<ns>1", "<ns>1<").encode(), "i.xml, line 10: not a <p"),
