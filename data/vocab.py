@@ -275,8 +275,10 @@ def main(_):
             values.alphabet_size,
             values.min_frequency,
         )
+    said = report(words, tokens)  # which refuses text without a word
+    if values.output_file:
         write(values.output_file, tokens)
-    print(f"{len(tokens)} tokens in the vocabulary; {report(words, tokens)}")
+    print(f"{len(tokens)} tokens in the vocabulary; {said}")
 
 
 if __name__ == "__main__":

@@ -112,13 +112,16 @@ def test_the_command_writes_the_same_file_every_time(shared, tmp_path):
 
 def test_bad_use_of_the_command(tmp_path):
     (tmp_path / "a.txt").write_text("text")
+    (tmp_path / "blank.txt").write_text("\n \n")
+    blank = f"--input_file={tmp_path}/blank.txt"
     source = f"--input_file={tmp_path}/a.txt"
     for arguments, words in [
         ((source,), "either --output_file"),
         ((source, f"--output_file={tmp_path}/v", "--vocab_size=7"), "--vocab_size=7"),
+        ((blank, f"--output_file={tmp_path}/v"), "no word in the text"),
         ((f"--input_file={tmp_path}/b", f"--output_file={tmp_path}/v"), "no file fits"),
     ]:
         done = _run(*arguments)
         assert done.returncode != 0
         assert words in done.stderr and "Traceback" not in done.stderr
-    assert os.listdir(tmp_path) == ["a.txt"]
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "blank.txt"]
