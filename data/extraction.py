@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data import encoding, errors, tokenization
+from data import encoding, errors, tokenization, utf8
 
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
@@ -71,12 +71,10 @@ class Reader:
         Raises:
           InputError: the file is not UTF-8.
         """
-        with open(path, encoding="utf-8", newline="\n") as file:
-            try:
-                for index, line in enumerate(file):
-                    yield self.text(index, line.strip())
-            except UnicodeDecodeError as error:
-                raise errors.InputError(f"{path} is not UTF-8: {error}") from None
+        with open(path, "rb") as file:
+            for index, line in enumerate(file):
+                text = utf8.decode(line, f"{path}, line {index + 1}", index == 0)
+                yield self.text(index, text.strip())
 
     def text(self, index: int, line: str) -> Text:
         """One text, or two with " ||| " between them."""

@@ -58,6 +58,15 @@ def test_what_is_too_long_is_cut_or_read_in_windows():
         assert conftest.V50[windows.rows[row][place]] == token
 
 
+def test_bytes_are_utf8_with_or_without_a_mark(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_bytes("\ufeffhello world\nfox\n".encode())
+    assert [t.words[0][0] for t in reader().read(str(path))] == ["hello", "fox"]
+    path.write_bytes(b"fox\n" * 3000 + b"caf\xe9\n")
+    with pytest.raises(errors.InputError, match="in.txt, line 3001: byte 0xe9 is not"):
+        list(reader().read(str(path)))
+
+
 @pytest.mark.parametrize("stride", [0, 6])
 def test_a_stride_must_leave_no_gap(stride):
     with pytest.raises(errors.InputError, match=f"--doc_stride={stride}.*most 5"):
