@@ -118,7 +118,9 @@ class Vocabulary:
     def of(cls, tokens):
         """From the list of tokens, in the order of their ids."""
         continues_word = np.array([token.startswith("##") for token in tokens], bool)
-        return cls(len(tokens), tokens.index("[MASK]"), continues_word)
+        # Of two equal tokens the last counts, as in the tokenizer.
+        mask_id = len(tokens) - 1 - tokens[::-1].index("[MASK]")
+        return cls(len(tokens), mask_id, continues_word)
 
 
 def number_words(maskable, continues_word):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from data import masking, remasking
+from data import masking, remasking, tokenization
 
 V, MASK = 60, 4
 # Ids from 40 on continue a word.
@@ -123,6 +123,12 @@ def test_every_place_is_as_likely():
     assert times[~maskable[0]].sum() == 0
     assert chosen.std() == pytest.approx(np.sqrt(expected), rel=0.25)
     assert abs(chosen - expected).max() < 5 * np.sqrt(expected)
+
+
+def test_of_two_equal_tokens_the_last_counts_as_in_the_tokenizer():
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[MASK]", "[SEP]", "a", "[MASK]"]
+    assert masking.Vocabulary.of(tokens).mask_id == 6
+    assert tokenization.Tokenizer(tokens).mask_id == 6
 
 
 def test_words():
