@@ -94,6 +94,8 @@ def read(folder, alternatives, language="", labelled=True):
     if not rows:
         what = f" in language {language!r}" if table.only_language else ""
         raise errors.InputError(f"{path}: found no rows{what}, expected at least one")
+    if labelled and not table.header and table.label is not None:
+        _check_first_row(path, rows)
     if empty:
         logging.warning(
             "%s: %d rows have an empty text, the first on line %d; they are kept",
@@ -255,6 +257,20 @@ def _read_pairs(folder, file):
     path = os.path.join(folder, tables.find(folder, [file]))
     rows = tables.read(path, {"first": 0, "second": 1}, header=False)
     return {(row["first"], row["second"]) for _, row in rows}
+
+
+def _check_first_row(path, rows):
+    """Raises InputError for a header where none is expected: its name were a label."""
+    first, *others = (row.label for row in rows)
+    is_word = first.strip().lower() == "label" or (
+        _number_first(first)[0] and not any(_number_first(name)[0] for name in others)
+    )
+    if others and first not in others and is_word:
+        raise errors.InputError(
+            f"{path} line {rows[0].line}: label {tables.show(first)} looks like the "
+            "name of a column; expected a row of a file without a header, for columns "
+            "that are given by their places"
+        )
 
 
 def _text(path, line, value):

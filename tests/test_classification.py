@@ -396,6 +396,29 @@ def test_columns_and_labels_that_are_none(given, message):
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    "labels, refused",
+    [
+        (["label", "pos", "neg"], True),
+        (["sentiment", "1", "0"], True),
+        (["sentiment", "pos", "neg"], False),
+        (["pos", "neg", "pos"], False),
+        (["other", "1", "other"], False),
+        (["x"], False),
+    ],
+)
+def test_header_of_a_file_read_by_places(tmp_path, labels, refused):
+    text = "".join(f"text\t{label}\n" for label in labels)
+    places = dict(text_a=0, label=1, header=False)
+    if refused:
+        message = "line 1: label .* looks like the name of a column"
+        with pytest.raises(errors.InputError, match=message):
+            custom(tmp_path / "x.tsv", text, **places)
+    else:
+        examples = custom(tmp_path / "x.tsv", text, **places)
+        assert [row.label for row in examples.rows] == labels
+
+
 def test_places_count_from_one():
     task = glue.custom("1", "3", "2", "4", "multi_label", ("a",))
     assert (task.train[0].text_a, task.train[0].text_b, task.train[0].label) == (
