@@ -7,7 +7,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from data import outputs
+from data import errors, outputs
 
 
 def cached(folder, key, compute):
@@ -33,7 +33,12 @@ def cached(folder, key, compute):
                 )
             )
             array.flush()
-    return np.load(path, mmap_mode="r")
+    try:
+        return np.load(path, mmap_mode="r")
+    except (ValueError, EOFError) as error:
+        raise errors.InputError(
+            f"{path} is damaged ({error}); remove it, and it is made again"
+        ) from error
 
 
 def file_key(path):

@@ -3,8 +3,9 @@
 import os
 
 import numpy as np
+import pytest
 
-from data import batching, ragged, word_vectors
+from data import batching, errors, ragged, word_vectors
 
 
 def test_vectors_are_computed_once_for_a_key(tmp_path):
@@ -35,6 +36,18 @@ def test_nothing_is_left_where_computing_fails(tmp_path):
         word_vectors.cached(str(tmp_path), {}, compute)
     except KeyboardInterrupt:
         assert os.listdir(tmp_path) == []
+
+
+def test_a_file_cut_short_is_named(tmp_path):
+    def compute(empty):
+        return empty((3, 2), np.float32)
+
+    word_vectors.cached(str(tmp_path), {}, compute)
+    (path,) = tmp_path.iterdir()
+    for size in (path.stat().st_size - 10, 3, 0):
+        os.truncate(path, size)
+        with pytest.raises(errors.InputError, match=f"{path} is damaged .*remove it"):
+            word_vectors.cached(str(tmp_path), {}, compute)
 
 
 def test_a_changed_file_has_another_key(tmp_path):
