@@ -131,7 +131,15 @@ def _add_made(all_made):
     return total
 
 
-def _write(element, paths):
+def _check(_, made, counts, job, input_files):
+    """Refuses text that is too little; files are written after this alone."""
+    counts = dict(counts)
+    making.check_text(counts, input_files, job.settings)
+    making.check_records(counts, made, job.settings)
+    return True
+
+
+def _write(element, paths, _):
     """Writes a file and returns its number and size."""
     i, parts = element
     data = b"".join(part for _, part in sorted(parts))
@@ -148,17 +156,14 @@ def _write_file(path, data):
     filesystems.FileSystems.rename([temporary], [path])
 
 
-def _finish(_, made, counts, sizes, job, paths, input_files):
-    """Checks what was counted and writes the manifest."""
-    counts = dict(counts)
-    making.check_text(counts, input_files, job.settings)
-    making.check_records(counts, made, job.settings)
+def _finish(_, made, counts, sizes, job, paths):
+    """Writes the manifest."""
     sizes = dict(sizes)
     manifest = making.manifest(
         [os.path.basename(path) for path in paths],
         [sizes[i] for i in range(len(paths))],
         made,
-        counts,
+        dict(counts),
         job.tokenizer,
         job.settings,
     )
@@ -201,28 +206,20 @@ def build(pipeline, input_files, output_files, tokenizer, settings):
         | "make records"
         >> beam.ParDo(MakeRecords(job), pools).with_outputs(_COUNTS, main="parts")
     )
+    counts = text_counts | "sum counts" >> beam.CombineGlobally(_add_counts)
+    total = made | "sum records" >> beam.CombineGlobally(_add_made)
+    known = beam.pvalue.AsSingleton(total), beam.pvalue.AsSingleton(counts)
+    once = pipeline | "once" >> beam.Create([None])
+    checked = once | "check" >> beam.Map(_check, *known, job, input_files)
     nothing = [(i, (-1, b"")) for i in range(len(output_files))]
     sizes = (
         (parts, pipeline | "every file" >> beam.Create(nothing))
         | "all parts" >> beam.Flatten()
         | "sort" >> beam.GroupByKey()
-        | "write" >> beam.Map(_write, output_files)
+        | "write" >> beam.Map(_write, output_files, beam.pvalue.AsSingleton(checked))
     )
-    counts = text_counts | "sum counts" >> beam.CombineGlobally(_add_counts)
-    total = made | "sum records" >> beam.CombineGlobally(_add_made)
-    _ = (
-        pipeline
-        | "once" >> beam.Create([None])
-        | "manifest"
-        >> beam.Map(
-            _finish,
-            beam.pvalue.AsSingleton(total),
-            beam.pvalue.AsSingleton(counts),
-            beam.pvalue.AsList(sizes),
-            job,
-            output_files,
-            input_files,
-        )
+    _ = once | "manifest" >> beam.Map(
+        _finish, *known, beam.pvalue.AsList(sizes), job, output_files
     )
 
 
