@@ -59,8 +59,8 @@ def define_flags():
     flags.DEFINE_float(
         "null_score_diff_threshold",
         None,
-        "For questions: null_score less score above which nothing is answered; none: "
-        "that of the last evaluation.",
+        "For questions: null_score less score above which nothing is answered, also of "
+        "a model not known to be of SQuAD 2.0; none: that of the last evaluation.",
     )
     flags.DEFINE_integer(
         "max_tokens",

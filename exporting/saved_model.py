@@ -84,6 +84,10 @@ def read(folder):
             f"{folder} has no assets/{DESCRIPTION}: it is not a SavedModel of "
             "export_model.py"
         )
-    with open(path, encoding="utf-8") as file:
-        description = json.load(file)
-    return tf.saved_model.load(folder), description
+    try:
+        with open(path, encoding="utf-8") as file:
+            description = json.load(file)
+        return tf.saved_model.load(folder), description
+    except (ValueError, OSError, tf.errors.OpError) as error:
+        reason = str(error).partition("\n")[0]
+        raise errors.RunError(f"{folder} is damaged: {reason}") from error

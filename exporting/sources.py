@@ -141,6 +141,10 @@ def open_source(folder, options):
         details["windows"] = details["windows"]._replace(max_seq_length=longest)
         if options.null_score_diff_threshold is not None:
             details["threshold"] = options.null_score_diff_threshold
+            # Nothing in a folder of Hugging Face's says that it was trained on 2.0.
+            details["decoding"] = details["decoding"]._replace(
+                version_2_with_negative=True
+            )
     details["top_k"] = options.top_k
     return Source(
         vocab_file=vocab_file,

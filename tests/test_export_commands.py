@@ -10,9 +10,18 @@ import numpy as np
 import pytest
 
 from data import errors
-from exporting import arriving, lines, objects, options, predicting, sources
+from exporting import (
+    arriving,
+    lines,
+    objects,
+    options,
+    predicting,
+    saved_model,
+    sources,
+)
 from modeling import checkpoint
 from tests import drive, run_folders
+from training import errors as training_errors
 
 LINES = [
     '{"id": 7, "text_a": "the fox", "text_b": "hello"}',
@@ -230,6 +239,22 @@ def test_models_that_use_no_pooler_may_have_none(tmp_path, v50_file, name):
     (tmp_path / "vocab.txt").write_bytes(v50_file.read_bytes())
     source = sources.open_source(str(tmp_path), options.Options(task=name))
     assert source.task == name
+    if name == "squad":
+        # Nothing says whether it was trained on 2.0; who gives the threshold does.
+        assert not source.details["decoding"].version_2_with_negative
+        asked = options.Options(task=name, null_score_diff_threshold=-2.0)
+        details = sources.open_source(str(tmp_path), asked).details
+        assert details["decoding"].version_2_with_negative
+        assert details["threshold"] == -2.0
+
+
+@pytest.mark.parametrize("description", ["{", "{}"])
+def test_a_damaged_export_is_named(tmp_path, description):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / saved_model.DESCRIPTION).write_text(description)
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff")
+    with pytest.raises(training_errors.RunError, match=f"{tmp_path} is damaged: "):
+        saved_model.read(str(tmp_path))
 
 
 def test_lines_of_questions_are_read_or_refused_with_their_place():
