@@ -98,12 +98,14 @@ class Model:
       config: BertConfig.
       tokens: the vocabulary, or None.
       do_lower_case: bool, or None without a vocabulary.
+      strip_accents: bool, or None to go by do_lower_case.
     """
 
     weights: named_arrays.Checkpoint
     config: config_lib.BertConfig
     tokens: list[str] | None
     do_lower_case: bool | None
+    strip_accents: bool | None = None
 
 
 def main(_):
@@ -207,7 +209,8 @@ def _opened(options, described):
     encoding.check_agreement(
         tokens, vocab_file, do_lower_case, config.vocab_size, "its configuration"
     )
-    return Model(weights, config, tokens, do_lower_case)
+    strip_accents = encoding.find_strip_accents(vocab_file)
+    return Model(weights, config, tokens, do_lower_case, strip_accents)
 
 
 def _average(folder, number):
@@ -239,7 +242,9 @@ def _changed(options, model):
         )
         model = _with_vocabulary(model, weights, tokens)
     if options.add_tokens:
-        tokenizer = tokenization.Tokenizer(model.tokens, model.do_lower_case)
+        tokenizer = tokenization.Tokenizer(
+            model.tokens, model.do_lower_case, strip_accents=model.strip_accents
+        )
         new = _lines("add_tokens", options.add_tokens)
         _check_words(options.add_tokens, new, tokenizer)
         weights, tokens = surgery.add_tokens(
@@ -355,6 +360,8 @@ def write_original(folder, model, task, labels):
         extra["id2label"] = {str(i): label for i, label in enumerate(labels)}
     if model.do_lower_case is not None:
         extra["do_lower_case"] = model.do_lower_case
+    if model.strip_accents is not None:
+        extra["strip_accents"] = model.strip_accents
     config = dataclasses.replace(model.config, extra=extra)
     config.to_file(os.path.join(folder, "bert_config.json"))
     if model.tokens:
@@ -368,7 +375,8 @@ def write_hugging_face(folder, model, task, labels):
     if not labels and tasks.TASKS[task].has_labels and rows != 2:
         # Its own names; without them it takes every head for one of two labels.
         labels = tuple(f"LABEL_{i}" for i in range(rows))
-    extra = {k: v for k, v in model.config.extra.items() if k != "do_lower_case"}
+    casing = ("do_lower_case", "strip_accents")
+    extra = {k: v for k, v in model.config.extra.items() if k not in casing}
     config = dataclasses.replace(model.config, extra=extra)
     hugging_face_folder.write(folder, model.weights, config, task, labels)
     if model.tokens:
@@ -377,6 +385,7 @@ def write_hugging_face(folder, model, task, labels):
             model.tokens,
             model.do_lower_case,
             model.config.max_position_embeddings,
+            model.strip_accents,
         )
 
 

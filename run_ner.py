@@ -270,6 +270,7 @@ def _with_vectors(job, data, encoder):
         "do_lower_case left_to_right word_column dtype".split()
     )
     key = {name: getattr(args, name) for name in names}
+    key["strip_accents"] = encoding.find_strip_accents(args.vocab_file)
     key["files"] = [
         word_vectors.file_key(path)
         for path in (

@@ -260,13 +260,14 @@ def prepare(args, strategy):
         if not wanted:
             return None
         dataset = squad.read(files.split(","))
+        casing = f"{args.do_lower_case} {tokenizer.basic.strip_accents}"
         if not training:
             squad.check_ids(dataset, files)
         with _named(files):
             windows, found = squad_cache.build(
                 dataset,
                 tokenizer,
-                f"{tokenizer.vocab_hash()} {args.do_lower_case}".encode(),
+                f"{tokenizer.vocab_hash()} {casing}".encode(),
                 window_settings,
                 training,
                 args.windows_dir or args.output_dir,

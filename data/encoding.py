@@ -16,6 +16,9 @@ from absl import logging
 
 from data import errors, tokenization
 
+# Hugging Face's, beside a vocabulary.
+TOKENIZER_CONFIG = "tokenizer_config.json"
+
 # Tables of words are rounded up to a multiple of this and less.
 _PADDING = 128
 
@@ -63,6 +66,7 @@ class Encoder:
         tokens = tokenization.load_vocab(path)
         if do_lower_case is None:
             do_lower_case = find_casing(folder, tokens)
+        options = {"strip_accents": find_strip_accents(path)} | options
         tokenizer = tokenization.Tokenizer(tokens, do_lower_case, **options)
         return cls(tokenizer, max_length or _positions(folder) or 512)
 
@@ -190,8 +194,8 @@ def _said(path, keys):
 def find_casing(folder: str | os.PathLike, tokens: Sequence[str]) -> bool:
     """Whether the model in a folder wants its text lower-cased.
 
-    The first of these that says so decides: tokenizer_config.json (Hugging Face),
-    run.json (a run of this project), bert_config.json (a converted model), and the
+    The first of these that says so decides: run.json (a run of this project),
+    tokenizer_config.json (Hugging Face), bert_config.json (a converted model), and the
     vocabulary: one with capitals is cased.
 
     Args:
@@ -199,14 +203,38 @@ def find_casing(folder: str | os.PathLike, tokens: Sequence[str]) -> bool:
       tokens: the vocabulary.
     """
     for name, keys in (
-        ("tokenizer_config.json", ("do_lower_case",)),
         ("run.json", ("flags", "do_lower_case")),
+        (TOKENIZER_CONFIG, ("do_lower_case",)),
         ("bert_config.json", ("do_lower_case",)),
     ):
         value = _said(os.path.join(folder, name), keys)
         if isinstance(value, bool):
             return value
     return _capitals(tokens) == 0
+
+
+def tokenizer_config(vocab_file: str) -> str:
+    """Path of the file that may say how text for a vocabulary is normalized."""
+    return os.path.join(os.path.dirname(vocab_file), TOKENIZER_CONFIG)
+
+
+def find_strip_accents(vocab_file: str) -> bool | None:
+    """Whether accents are stripped, where what lies beside a vocabulary says so.
+
+    Uncased models of languages whose accents tell words apart keep them: `false` in
+    Hugging Face's tokenizer_config.json, or in the configuration of a converted model.
+    None: nothing says so, and it goes by the casing.
+    """
+    key = "strip_accents"
+    for name, keys in (
+        (TOKENIZER_CONFIG, (key,)),
+        ("run.json", ("bert_config", key)),
+        ("bert_config.json", (key,)),
+    ):
+        value = _said(os.path.join(os.path.dirname(vocab_file), name), keys)
+        if isinstance(value, bool):
+            return value
+    return None
 
 
 def _capitals(tokens):
@@ -235,7 +263,9 @@ def open_tokenizer(
     tokens = tokenization.load_vocab(vocab_file)
     rows = len(tokens) if vocab_size is None else vocab_size
     check_agreement(tokens, vocab_file, do_lower_case, rows, config_file)
-    return tokenization.Tokenizer(tokens, do_lower_case)
+    return tokenization.Tokenizer(
+        tokens, do_lower_case, strip_accents=find_strip_accents(vocab_file)
+    )
 
 
 def check_agreement(
@@ -277,6 +307,13 @@ def check_agreement(
             f"--do_lower_case is true but {capitals} of the {len(tokens)} tokens of "
             f"{vocab_file} have capitals, which would never be found; expected "
             "--do_lower_case=False"
+        )
+    beside = tokenizer_config(vocab_file)
+    if _said(beside, ("tokenize_chinese_chars",)) is False:
+        logging.warning(
+            "%s says that Chinese characters are no words of their own; here, as in "
+            "the original, they are: texts with some get other ids",
+            beside,
         )
     latin = sum(token[:1].isascii() and token[:1].isalpha() for token in tokens)
     if not do_lower_case and not capitals and latin > 1000:

@@ -11,6 +11,8 @@ so that the vocabulary fits our tokenizer.
 import collections
 import dataclasses
 import itertools
+import json
+import os
 
 import tokenizers
 from absl import flags
@@ -18,6 +20,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from data import (
     documents,
+    encoding,
     errors,
     normalization,
     outputs,
@@ -62,14 +65,16 @@ def _count_piece(skip_undecodable, piece):
     )
 
 
-def count_words(stretches, do_lower_case=True):
+def count_words(stretches, do_lower_case=True, strip_accents=None):
     """Counts the words that `BasicTokenizer` makes: dict in the order of the words.
 
     Args:
       stretches: Counter of str; no rule of the tokenizer looks past a space.
-      do_lower_case: bool.
+      do_lower_case, strip_accents: as for `normalization.BasicTokenizer`.
     """
-    tokenize = normalization.BasicTokenizer(do_lower_case).tokenize
+    tokenize = normalization.BasicTokenizer(
+        do_lower_case, strip_accents=strip_accents
+    ).tokenize
     words = collections.Counter()
     for stretch, count in stretches.items():
         for word in tokenize(stretch):
@@ -228,6 +233,12 @@ def define_flags():
     flags.DEFINE_string("output_file", None, "Vocabulary file to write.")
     flags.DEFINE_string("vocab_file", None, "Vocabulary to report on; none is learned.")
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text (uncased models).")
+    flags.DEFINE_bool(
+        "strip_accents",
+        None,
+        "Default: as --do_lower_case. With =false lower-cased text keeps its accents; "
+        f"{encoding.TOKENIZER_CONFIG} beside the vocabulary says so to every command.",
+    )
     flags.DEFINE_integer("vocab_size", 30522, "Tokens in all.", lower_bound=6)
     flags.DEFINE_integer(
         "num_unused", 0, "Tokens [unusedN] for later use; BERT-Base has 994.", 0
@@ -250,6 +261,26 @@ def define_flags():
     flags.mark_flag_as_required("input_file")
 
 
+def _strip_accents(vocab_file, flag):
+    """What the flag says, or else what lies beside the vocabulary.
+
+    Returns:
+      (bool or None, whether nothing beside the vocabulary says so).
+
+    Raises:
+      InputError: the flag says one thing, a file the other.
+    """
+    found = encoding.find_strip_accents(vocab_file)
+    if flag not in (None, found):
+        path = encoding.tokenizer_config(vocab_file)
+        if found is not None or os.path.exists(path):
+            raise errors.InputError(
+                f"--strip_accents={str(flag).lower()}, but {path} is there already and "
+                "says another thing; expected a vocabulary in a folder of its own"
+            )
+    return (found if flag is None else flag), found is None
+
+
 def main(_):
     values = flags.FLAGS
     if bool(values.output_file) == bool(values.vocab_file):
@@ -260,11 +291,14 @@ def main(_):
     paths = documents.files(values.input_file)
     if values.output_file:
         outputs.check([values.output_file], {"input_file": paths})
+    strip_accents, says_nothing = _strip_accents(
+        values.output_file or values.vocab_file, values.strip_accents
+    )
     with progress.bar("counting words", unit="B") as bar:
         stretches = count_stretches(
             paths, values.num_workers, values.skip_undecodable, bar.update
         )
-    words = count_words(stretches, values.do_lower_case)
+    words = count_words(stretches, values.do_lower_case, strip_accents)
     if values.vocab_file:
         tokens = tokenization.load_vocab(values.vocab_file)
     else:
@@ -277,6 +311,13 @@ def main(_):
         )
     said = report(words, tokens)  # which refuses text without a word
     if values.output_file:
+        if strip_accents is not None and says_nothing:
+            casing = {
+                "do_lower_case": values.do_lower_case,
+                "strip_accents": strip_accents,
+            }
+            with outputs.text(encoding.tokenizer_config(values.output_file)) as file:
+                file.write(json.dumps(casing, indent=2) + "\n")
         write(values.output_file, tokens)
     print(f"{len(tokens)} tokens in the vocabulary; {said}")
 

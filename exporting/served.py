@@ -25,6 +25,7 @@ def describe(source):
     described = {
         "task": source.task,
         "do_lower_case": source.do_lower_case,
+        "strip_accents": source.strip_accents,
         "max_seq_length": source.max_seq_length,
         "labels": source.labels,
     }

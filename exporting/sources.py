@@ -58,6 +58,7 @@ class Source:
       vocab_file: path.
       tokens: list of str, the vocabulary.
       do_lower_case: bool.
+      strip_accents: bool, or None to go by do_lower_case.
       max_seq_length: int, most tokens in a row that is made of texts.
       max_tokens: tf.Variable, int64: tokens of a call, see `features.limited`; who
         loads a SavedModel can change it.
@@ -73,6 +74,7 @@ class Source:
     vocab_file: str
     tokens: list
     do_lower_case: bool
+    strip_accents: bool | None
     max_seq_length: int
     max_tokens: tf.Variable
     labels: tuple | None
@@ -88,7 +90,11 @@ class Source:
 
     def in_graph_tokenizer(self, **options):
         return in_graph_tokenization.InGraphTokenizer(
-            self.tokens, self.do_lower_case, self.max_seq_length, **options
+            self.tokens,
+            self.do_lower_case,
+            self.max_seq_length,
+            strip_accents=self.strip_accents,
+            **options,
         )
 
 
@@ -150,6 +156,7 @@ def open_source(folder, options):
         vocab_file=vocab_file,
         tokens=tokens,
         do_lower_case=lower,
+        strip_accents=encoding.find_strip_accents(vocab_file),
         max_seq_length=longest,
         max_tokens=tf.Variable(options.max_tokens, trainable=False, dtype=tf.int64),
         **opened,

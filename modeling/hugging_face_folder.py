@@ -93,15 +93,20 @@ def write(
 
 
 def write_tokenizer(
-    folder: str, tokens: Sequence[str], do_lower_case: bool, longest: int
+    folder: str,
+    tokens: Sequence[str],
+    do_lower_case: bool,
+    longest: int,
+    strip_accents: bool | None = None,
 ) -> None:
     """Writes vocab.txt, tokenizer_config.json and tokenizer.json.
 
     Args:
       folder: where.
       tokens: the vocabulary, in the order of ids.
-      do_lower_case: whether text is lower-cased and stripped of accents.
+      do_lower_case: whether text is lower-cased.
       longest: most positions of the model.
+      strip_accents: whether accents are stripped; None: where text is lower-cased.
     """
     write_vocabulary(folder, tokens)
     _write_json(
@@ -109,7 +114,7 @@ def write_tokenizer(
         {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": do_lower_case,
-            "strip_accents": None,
+            "strip_accents": strip_accents,
             "tokenize_chinese_chars": True,
             "model_max_length": longest,
             "max_input_chars_per_word": _LONGEST_WORD,
@@ -117,7 +122,8 @@ def write_tokenizer(
         },
     )
     _write_json(
-        os.path.join(folder, "tokenizer.json"), _fast_tokenizer(tokens, do_lower_case)
+        os.path.join(folder, "tokenizer.json"),
+        _fast_tokenizer(tokens, do_lower_case, strip_accents),
     )
 
 
@@ -127,7 +133,7 @@ def write_vocabulary(folder: str, tokens: Sequence[str]) -> None:
         file.writelines(f"{token}\n" for token in tokens)
 
 
-def _fast_tokenizer(tokens, do_lower_case):
+def _fast_tokenizer(tokens, do_lower_case, strip_accents):
     """tokenizer.json of the `tokenizers` library: the original's rules."""
     ids = {token: i for i, token in enumerate(tokens)}
     special = [token for token in _SPECIAL_TOKENS.values() if token in ids]
@@ -161,7 +167,7 @@ def _fast_tokenizer(tokens, do_lower_case):
             "type": "BertNormalizer",
             "clean_text": True,
             "handle_chinese_chars": True,
-            "strip_accents": None,
+            "strip_accents": strip_accents,
             "lowercase": do_lower_case,
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tokenizers
 
-from data import tokenization
+from data import encoding, tokenization
 from modeling import checkpoint, heads, hugging_face_folder, pretrained
 from tests import drive, toy
 
@@ -68,6 +68,12 @@ def ran(tmp_path_factory, v50_file):
     convert(
         "encoder", "pretraining", "encoder", "huggingface", "--task=encoder", report
     )
+
+    original(folder / "accents", "masked_lm", v50_file)
+    says = folder / "accents" / "tokenizer_config.json"
+    says.write_text('{"do_lower_case": true, "strip_accents": false}')
+    convert("accents", "accents", "accents-hf", "huggingface", "--task=masked_lm")
+    convert("accents back", "accents-hf", "accents-back", "original")
 
     (folder / "new.txt").write_text("foxing\nparisian\n", encoding="utf-8")
     (folder / "keep.txt").write_text("the\nfox\nparis\nin\n", encoding="utf-8")
@@ -230,6 +236,18 @@ def test_the_tokenizer_written_cuts_as_ours(work):
     settings = json.loads((folder / "masked_lm-hf/tokenizer_config.json").read_text())
     assert settings["do_lower_case"] is True
     assert settings["max_input_chars_per_word"] == 200
+
+
+def test_a_model_that_keeps_accents_keeps_them(work):
+    folder, _ = work
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "accents-hf/tokenizer.json"))
+    text = "The Café jumped in Paris"
+    for name in ("accents", "accents-hf", "accents-back"):
+        ours = encoding.Encoder.from_folder(folder / name)
+        assert ours.tokenizer.unk_id in ours([text])["input_ids"]
+        assert ours([text])["input_ids"][0].tolist() == theirs.encode(text).ids
+    stripping = encoding.Encoder.from_folder(folder / "accents", strip_accents=True)
+    assert stripping.tokenizer.unk_id not in stripping([text])["input_ids"]
 
 
 def test_an_encoder_alone_has_names_without_a_prefix(work):

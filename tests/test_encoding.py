@@ -96,6 +96,37 @@ def test_a_folder_says_its_casing(tmp_path, v50_file, name, content, expected):
     ].tolist() == [[CLS, 5, SEP]]
 
 
+@pytest.mark.parametrize(
+    "name, content, expected",
+    [
+        ("tokenizer_config.json", {"strip_accents": False}, "café"),
+        ("tokenizer_config.json", {"strip_accents": None}, "cafe"),
+        ("run.json", {"bert_config": {"strip_accents": False}}, "café"),
+        ("bert_config.json", {"strip_accents": False}, "café"),
+        ("bert_config.json", {"vocab_size": 7}, "cafe"),
+    ],
+)
+def test_what_lies_beside_a_vocabulary_says_whether_accents_stay(
+    tmp_path, name, content, expected
+):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncafé\ncafe\n", "utf-8")
+    (tmp_path / name).write_text(json.dumps(content))
+    for tokenizer in (
+        encoding.open_tokenizer(str(path), True),
+        encoding.Encoder.from_folder(tmp_path).tokenizer,
+    ):
+        assert tokenizer.tokenize("Café") == [expected]
+
+
+def test_chinese_characters_that_are_no_words_are_warned_of(tmp_path, caplog):
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenize_chinese_chars": false}')
+    path = str(tmp_path / "vocab.txt")
+    encoding.check_agreement(conftest.V50, path, True, 50, "c.json")
+    (record,) = caplog.records
+    assert "Chinese characters are no words of their own" in record.getMessage()
+
+
 def test_without_a_word_the_vocabulary_decides(shared):
     for name, lower in (("uncased", True), ("cased", False), ("chinese", True)):
         tokens = tokenization.load_vocab(shared / f"data/vocabs/bert-base-{name}.txt")

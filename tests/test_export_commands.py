@@ -248,6 +248,20 @@ def test_models_that_use_no_pooler_may_have_none(tmp_path, v50_file, name):
         assert details["threshold"] == -2.0
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_accents_stay_where_the_folder_says_so(tmp_path, v50_file, kept):
+    run_folders.make(tmp_path / "m", v50_file, "classifier")
+    tokens = v50_file.read_text().split("\n")
+    tokens[40:42] = ["café", "cafe"]
+    (tmp_path / "m" / "vocab.txt").write_text("\n".join(tokens), "utf-8")
+    if kept:
+        config = tmp_path / "m" / "tokenizer_config.json"
+        config.write_text('{"strip_accents": false}')
+    source = sources.open_source(str(tmp_path / "m"), options.Options())
+    ids = source.in_graph_tokenizer()(["Café"])["input_ids"]
+    assert ids.numpy().tolist() == [[2, 40 if kept else 41, 3]]
+
+
 @pytest.mark.parametrize("description", ["{", "{}"])
 def test_a_damaged_export_is_named(tmp_path, description):
     (tmp_path / "assets").mkdir()

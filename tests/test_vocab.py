@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from data import errors, tokenization, vocab
+from data import encoding, errors, tokenization, vocab
 
 TEXT = """The quick brown foxes jumped over the lazy dogs.
 Foxes are quick; dogs are lazy! The fox jumps, the dog sleeps.
@@ -108,6 +108,22 @@ def test_the_command_writes_the_same_file_every_time(shared, tmp_path):
         found.append(path.read_bytes())
     assert found[0] == found[1]
     assert len(tokenization.load_vocab(tmp_path / "0.txt")) == 280
+
+
+def test_a_vocabulary_with_accents_says_so_to_every_command(tmp_path):
+    (tmp_path / "a.txt").write_text("Café café cafe\n" * 9, "utf-8")
+    command = (f"--input_file={tmp_path}/a.txt", "--vocab_size=40")
+    path = str(tmp_path / "v" / "vocab.txt")
+    (tmp_path / "v").mkdir()
+    done = _run(*command, f"--output_file={path}", "--strip_accents=false")
+    assert done.returncode == 0, done.stderr
+    assert {"café", "cafe"} <= set(tokenization.load_vocab(path))
+    assert encoding.open_tokenizer(path, True).tokenize("CAFÉ") == ["café"]
+    # What lies there goes on to count, and is not contradicted.
+    assert "0.0000 % unknown" in _run(command[0], f"--vocab_file={path}").stdout
+    done = _run(*command, f"--output_file={path}", "--strip_accents")
+    assert done.returncode == 1
+    assert "--strip_accents=true, but " in done.stderr
 
 
 def test_bad_use_of_the_command(tmp_path):
