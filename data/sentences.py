@@ -29,6 +29,7 @@ def split(paragraph, language="en"):
       List of str without white space at their ends.
     """
     text = " ".join(paragraph.split())
+    is_cased = text != text.lower()
     sentences = []
     space = ""  # between the piece before and this one
     for piece in sentencex.segment(language, text):
@@ -37,7 +38,7 @@ def split(paragraph, language="en"):
             continue
         if piece[0] == " ":
             space = " "
-        if sentences and _belongs_to(sentences[-1], stripped):
+        if sentences and _belongs_to(sentences[-1], stripped, is_cased):
             sentences[-1] += space + stripped
         else:
             sentences.append(stripped)
@@ -45,12 +46,19 @@ def split(paragraph, language="en"):
     return sentences
 
 
-def _belongs_to(sentence, piece):
-    """Whether a piece goes on with the sentence before it."""
+def _belongs_to(sentence, piece, is_cased):
+    """Whether a piece goes on with the sentence before it.
+
+    Args:
+      sentence, piece: str.
+      is_cased: whether the text they are from has capitals.
+    """
     if not any(map(str.isalnum, piece)) or piece[0] in ",;:，；：、":
         return True
     if not sentence.endswith("."):
         return False
     if piece[:1].isdigit():
         return bool(_BEFORE_NUMBER.search(sentence))
-    return piece[:1].islower() or bool(_BEFORE_NAME.search(sentence))
+    # Georgian letters are small, and their own title case.
+    is_small = is_cased and piece[0] != piece[0].title()
+    return is_small or bool(_BEFORE_NAME.search(sentence))

@@ -62,3 +62,20 @@ def test_nothing_but_white_space_is_lost():
     for text in ("", "  ", "no end", "...", "A.\nB.\u3000C.", 'He said "no." Then?'):
         found = "".join(sentences.split(text))
         assert "".join(found.split()) == "".join(text.split())
+
+
+def test_letters_without_capitals_begin_sentences():
+    text = "საქართველო არის ქვეყანა. დედაქალაქი არის თბილისი."
+    assert sentences.split(text, "ka") == [
+        "საქართველო არის ქვეყანა.",
+        "დედაქალაქი არის თბილისი.",
+    ]
+    # So they do in text without any; elsewhere what begins small goes on.
+    assert sentences.split("he went home. she stayed.") == [
+        "he went home.",
+        "she stayed.",
+    ]
+    assert sentences.split("Of 5 gal. or so. He left.") == [
+        "Of 5 gal. or so.",
+        "He left.",
+    ]
