@@ -305,7 +305,18 @@ def _label_names(path, example, kind):
             f"{path} line {example.line}: expected {expected}, found "
             f"{tables.show(example.label)}"
         )
-    return [str(name) for name in names]
+    return list(map(_label_name, names))
+
+
+def _label_name(value):
+    """As it would stand in a table: JSON may hold 1.0 beside 1, or true."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return (
+        f"{value:.0f}"
+        if isinstance(value, float) and value.is_integer()
+        else str(value)
+    )
 
 
 def _number(path, example, value_range):

@@ -93,6 +93,10 @@ def documents(path, whole_files=False, skip_undecodable=False, on_read=None):
         kind, end = DOC, re.compile("</doc>")
     elif start.startswith("{"):
         kind, end = JSON, re.compile("\n")
+    elif re.match(r"\[\s*\{\s*\"", start):
+        raise errors.InputError(
+            f"{path}: an array of JSON objects; expected an object on each line"
+        )
     else:
         kind, end = PLAIN, re.compile(r"\Z(?!)") if whole_files else _BLANK_LINE
     site = None
@@ -136,8 +140,8 @@ def _units(path, blocks, end):
             line += rest.count("\n", start, match.end())
             start, searched = match.end(), 0
         rest = rest[start:]
-        # An end may lie across two blocks.
-        searched = max(len(rest) - 64, 0)
+        # An end may lie across two blocks, a blank line with any number of blanks.
+        searched = max(min(len(rest) - 64, len(rest.rstrip())), 0)
         if len(rest) > MAX_DOCUMENT:
             raise errors.InputError(
                 f"{path}, line {line}: a document of more than {MAX_DOCUMENT} "

@@ -148,15 +148,18 @@ def _read_block(stream, sizes, token_type):
 
 
 def _keep(docs, first_bin, end_bin):
-    """The documents in the bins, which are neighbours in a block."""
+    """The documents in the bins, which are neighbours in a block.
+
+    Copies: a view would keep the whole block in memory.
+    """
     first, end = np.searchsorted(bins(docs.keys), [first_bin, end_bin])
     sentence_ends = np.concatenate([[0], np.cumsum(docs.num_sentences, dtype="i8")])
     token_ends = _ends(docs)
     return documents.Documents(
-        docs.keys[first:end],
-        docs.num_sentences[first:end],
-        docs.lengths[sentence_ends[first] : sentence_ends[end]],
-        docs.tokens[token_ends[first] : token_ends[end]],
+        docs.keys[first:end].copy(),
+        docs.num_sentences[first:end].copy(),
+        docs.lengths[sentence_ends[first] : sentence_ends[end]].copy(),
+        docs.tokens[token_ends[first] : token_ends[end]].copy(),
     )
 
 

@@ -36,12 +36,18 @@ class Normalizer:
     """Brings an answer into the form in which answers are compared.
 
     Without a language it is the official one: lower case, no ASCII punctuation, no
-    English articles, single spaces. With a language (an ISO 639-1 code) it is that of
+    English articles, single spaces. With a language (a code such as zh) it is that of
     MLQA: no punctuation of any script, that language's articles if it has some, and
     each character a word where the script has no spaces.
     """
 
     def __init__(self, language=None):
+        if language is not None:
+            given, language = language, re.split("[-_]", language.lower())[0]
+            if not re.fullmatch("[a-z]{2,3}", language):
+                raise errors.InputError(
+                    f"--language={given}: expected the code of a language, such as de"
+                )
         punctuation = string.punctuation
         if language is not None:
             punctuation += _all_punctuation()
@@ -154,20 +160,28 @@ def find_threshold(dataset, answers, null_odds, normalize=None):
     has_answer = {item.id: bool(item.answers) for item in dataset.questions}
     scores = {name: f1 for name, (_, f1) in raw.items()}
     below_all = min(null_odds.values()) - 1.0
-    best, threshold = _best_threshold(scores, has_answer, answers, null_odds, below_all)
+    best, threshold = _best_threshold(
+        scores, has_answer, answers, null_odds, below_all, splits_ties=False
+    )
     return threshold, best
 
 
-def _best_threshold(scores, has_answer, answers, odds, at_nothing):
-    """(best mean score in percent, lowest threshold that gives it)."""
+def _best_threshold(scores, has_answer, answers, odds, at_nothing, splits_ties=True):
+    """(best mean score in percent, lowest threshold that gives it).
+
+    The official script looks between questions with equal odds, too, where no threshold
+    can be; with splits_ties=False there is none.
+    """
     score = best = sum(not has_answer[name] for name in scores)
     threshold = at_nothing
-    for name in sorted((name for name in odds if name in scores), key=odds.get):
+    names = sorted((name for name in odds if name in scores), key=odds.get)
+    for place, name in enumerate(names, start=1):
         if has_answer[name]:
             score += scores[name]
         elif answers.get(name):
             score -= 1
-        if score > best:
+        is_split = place < len(names) and odds[names[place]] == odds[name]
+        if score > best and (splits_ties or not is_split):
             best, threshold = score, odds[name]
     return 100.0 * best / len(scores), threshold
 

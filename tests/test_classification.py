@@ -288,6 +288,17 @@ def test_own_tables_in_three_formats(tmp_path):
     assert classification.discover_labels(examples, "classification") == ("2", "10")
 
 
+def test_labels_of_json_are_those_of_tables(tmp_path):
+    text = "".join(f'{{"t": "x", "l": {x}}}\n' for x in ("1", "1.0", '"1"', "2.5"))
+    examples = custom(tmp_path / "x.jsonl", text, text_a="t", label="l")
+    found = classification.discover_labels(examples, "classification")
+    assert found == ("1", "2.5")
+    text = '{"t": "x", "l": true}\n{"t": "x", "l": false}\n'
+    examples = custom(tmp_path / "x.jsonl", text, text_a="t", label="l")
+    found = classification.discover_labels(examples, "classification")
+    assert found == ("false", "true")
+
+
 def test_multi_label_targets(tmp_path):
     kind = "multi_label"
     text = '{"t": "x", "l": ["b", "a"]}\n{"t": "y", "l": []}\n{"t": "z", "l": ["c"]}\n'

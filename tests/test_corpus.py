@@ -308,6 +308,15 @@ def test_shards_and_held_out_documents(tmp_path):
     assert min(map(len, found[0][:3])) > 500
 
 
+@pytest.mark.parametrize("size", [10, 80, 1000])
+def test_a_blank_line_of_many_blanks_ends_a_document(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(sources, "BLOCK_BYTES", size)
+    text = "One doc here.\n" + " " * 100 + "\nOther doc.\n"
+    (tmp_path / "a.txt").write_text(text)
+    paths, _ = _create(tmp_path, [tmp_path / "a.txt"])
+    assert _texts(paths) == [["One doc here."], ["Other doc."]]
+
+
 def test_all_held_out_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("One here. Two here.\n")
     with pytest.raises(errors.InputError, match="=1 held out all of the 1 document"):
@@ -344,6 +353,7 @@ def test_short_documents_can_be_left_out(tmp_path):
         ),
         ("g.doc", b'<doc title="x">\nx\n', "g.doc, line 1: no </doc> follows"),
         ("h.txt", b"\n\n \n", "no sentence in 1 file"),
+        ("m.json", b'[\n {"text": "x"}]\n', "m.json: an array of JSON objects"),
         ("i.xml", DUMP.replace("<ns>1", "<ns>1<").encode(), "i.xml, line 10: not a <p"),
     ],
 )

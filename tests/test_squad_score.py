@@ -65,6 +65,23 @@ def test_the_threshold_lies_below_all_odds_if_silence_is_best():
     assert scores["best_f1"] == pytest.approx(200 / 3)
 
 
+def test_no_threshold_lies_between_equal_odds():
+    data = dataset(a=["paris"], b=[], c=[], d=[], e=[])
+    answers = dict.fromkeys("abcde", "paris")
+    odds = dict.fromkeys("abcde", 1.0)
+    # Whatever it is, all or none are answered: 20 or 80 are right.
+    assert squad_score.find_threshold(data, answers, odds) == (0.0, 80.0)
+    # The official script finds one.
+    assert squad_score.evaluate(data, answers, True, odds)["best_f1"] == 100.0
+
+
+@pytest.mark.parametrize("language", ["zh-CN", "ZH", "zh_Hans"])
+def test_a_language_may_be_written_with_more(language):
+    assert squad_score.Normalizer(language)("我爱") == "我 爱"
+    with pytest.raises(errors.InputError, match="--language=german: expected the code"):
+        squad_score.Normalizer("german")
+
+
 @pytest.mark.parametrize(
     "language, text, expected",
     [
