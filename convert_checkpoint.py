@@ -353,7 +353,8 @@ def _of_task(model, task, num_labels):
 
 def write_original(folder, model, task, labels):
     """bert_model.ckpt, bert_config.json and vocab.txt, as in the released folders."""
-    checkpoint.save(os.path.join(folder, "bert_model.ckpt"), model.weights)
+    path = os.path.join(folder, "bert_model.ckpt")
+    checkpoint.save(path, model.weights.in_float32())
     # Keys that the original's reader passes over.
     extra = dict(model.config.extra)
     if labels:

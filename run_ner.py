@@ -85,7 +85,9 @@ def define_flags():
         "For --feature_based: which of the encoder's vectors.",
     )
     integer("lstm_layers", 2, "For --feature_based.", lower_bound=0)
-    integer("lstm_size", 768, "For --feature_based: units in each direction.")
+    integer(
+        "lstm_size", 768, "For --feature_based: units in each direction.", lower_bound=1
+    )
     string("vectors_dir", None, "Where vectors are kept; none: --output_dir.")
 
 

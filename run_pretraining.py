@@ -25,7 +25,7 @@ from data import (
 )
 from modeling import config as config_lib
 from modeling import heads, losses
-from training import distribution, errors, loop, results, run_folder
+from training import distribution, errors, loop, results, run_folder, saving
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -163,6 +163,7 @@ def main(_):
             config,
             free={"eval_file"},
             chief=chief,
+            records=f"{stream.num_records} in {len(stream.files)} files",
             **_text(FLAGS.input_file),
         )
         if chief and FLAGS.vocab_file:
@@ -188,8 +189,10 @@ def main(_):
             )
     if FLAGS.do_eval:
         if not FLAGS.do_train:
+            own = FLAGS.output_dir
+            used = own if saving.steps(own) else FLAGS.init_checkpoint or own
             run_folder.check_model(
-                *(FLAGS.output_dir, "run_pretraining", FLAGS, config),
+                *(used, "run_pretraining", FLAGS, config),
                 same=("no_next_sentence", "left_to_right"),
             )
         step, _ = loop.load_trained(model, FLAGS.output_dir, FLAGS.init_checkpoint)

@@ -7,6 +7,7 @@ on any number of workers, sees the rows it would have seen.
 
 import bisect
 import functools
+import hashlib
 
 import numpy as np
 import tensorflow as tf
@@ -129,6 +130,17 @@ class ExampleStream:
         if self.num_epochs is None:
             return None
         return int(self.num_rows / self.batch_size * self.num_epochs)
+
+    @property
+    def fingerprint(self):
+        """Number and SHA-256 of the rows: other ones, or changed ones, have another."""
+        digest = hashlib.sha256()
+        for name, column in sorted(self.columns.items()):
+            arrays = column[:2] if isinstance(column, ragged.Ragged) else [column]
+            digest.update(name.encode())
+            for values in arrays:
+                digest.update(np.ascontiguousarray(values).tobytes())
+        return f"{self.num_rows}, SHA-256 {digest.hexdigest()[:16]}"
 
     def describe(self, record_ids):
         """Says where rows are from.

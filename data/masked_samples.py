@@ -21,7 +21,7 @@ def markdown(tokens, batch, predicted, probabilities):
     parts = ["Hidden tokens are bold, with what the model puts there.\n"]
     for row in range(len(batch["input_ids"])):
         length = int(np.sum(batch["input_mask"][row]))
-        shown = [_plain(tokens[i]) for i in batch["input_ids"][row][:length]]
+        shown = [_shown(tokens, i) for i in batch["input_ids"][row][:length]]
         gaps = zip(
             batch["masked_lm_positions"][row],
             batch["masked_lm_ids"][row],
@@ -33,10 +33,10 @@ def markdown(tokens, batch, predicted, probabilities):
         for position, right, weight, guess, probability in gaps:
             if weight:
                 percent = f"{100 * probability:.0f} %"
-                shown[position] = f"**{_plain(tokens[right])}** " + (
+                shown[position] = f"**{_shown(tokens, right)}** " + (
                     f"✓ {percent}"
                     if guess == right
-                    else f"(taken for *{_plain(tokens[guess])}*, {percent})"
+                    else f"(taken for *{_shown(tokens, guess)}*, {percent})"
                 )
         text = " ".join(shown)
         # Pieces of words that are shown as they are go back to their word.
@@ -44,6 +44,7 @@ def markdown(tokens, batch, predicted, probabilities):
     return "\n".join(parts) + "\n"
 
 
-def _plain(token):
-    """The token without a meaning for Markdown."""
+def _shown(tokens, number):
+    """The token without a meaning for Markdown; its id where the model has more."""
+    token = tokens[number] if number < len(tokens) else f"[{number}]"
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", token)

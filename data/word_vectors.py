@@ -60,6 +60,7 @@ class VectorStream:
         self._vectors = vectors
         self.batch_size = stream.batch_size
         self.num_steps = stream.num_steps
+        self.fingerprint = stream.fingerprint
         self.describe = stream.describe
 
     def dataset(self, first_step=0, rows=slice(None)):

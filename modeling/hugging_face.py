@@ -169,7 +169,11 @@ def open_pytorch(path: str) -> named_arrays.Checkpoint:
             "model.safetensors."
         ) from error
     try:
-        tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        options = {"map_location": "cpu", "weights_only": True}
+        try:
+            tensors = torch.load(path, mmap=True, **options)
+        except RuntimeError:  # PyTorch before 1.6 wrote no zip file
+            tensors = torch.load(path, **options)
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     # Whatever a pickle that is none of ours makes the unpickler raise.
     except Exception as error:

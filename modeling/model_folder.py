@@ -18,6 +18,11 @@ _TASK_OF_SCRIPT = {
     "run_ner": "ner",
     "run_multiple_choice": "multiple_choice",
 }
+# Hugging Face's `problem_type`; where there is none, a row has one label.
+_PROBLEM_OF_KIND = {
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
 _TASK_OF_CLASS = {
     "BertModel": "encoder",
     "PretrainingModel": "pretraining",
@@ -58,8 +63,10 @@ def describe(path: str | os.PathLike) -> Description:
     run = _json(os.path.join(folder, "run.json"))
     if run is not None and "bert_config" in run:
         labels = run.get("labels")
+        problem = _PROBLEM_OF_KIND.get(run.get("task_kind"))
+        more = {"problem_type": problem} if problem else {}
         return Description(
-            config_lib.BertConfig.from_dict(run["bert_config"]),
+            config_lib.BertConfig.from_dict(run["bert_config"] | more),
             _TASK_OF_SCRIPT.get(run.get("script")),
             tuple(labels) if labels else None,
         )

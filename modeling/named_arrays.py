@@ -83,6 +83,17 @@ class Checkpoint(collections.abc.Mapping):
         result._changed = self._changed | result._changed
         return result
 
+    def in_float32(self) -> "Checkpoint":
+        """This checkpoint with arrays of half precision made float32."""
+
+        def get(name):
+            array = self[name]
+            is_half = tf.as_dtype(array.dtype).is_floating and array.itemsize < 4
+            return array.astype(np.float32) if is_half else array
+
+        places = {name: Stored(name, shape) for name, shape in self.shapes.items()}
+        return Checkpoint(self.path, self.kind, places, get)
+
     def watched(self, not_finite: set[str]) -> "Checkpoint":
         """This checkpoint; what is read with NaN or infinity in it is noted.
 

@@ -53,6 +53,14 @@ def open_model(
         raise config_lib.ModelError(
             f'There is no task "{task}"; expected one of {", ".join(tasks.TASKS)}.'
         )
+    for name in weights.shapes:
+        is_more = name.startswith("bilstm/") or name.endswith("/transitions")
+        if is_more and task != "encoder":
+            raise config_lib.ModelError(
+                f"{weights.path} has a {name}, for which the model of task "
+                f'"{task}" has no place; expected task="encoder", or predict.py and '
+                "export_model.py, which use all of it."
+            )
     if num_labels is None and tasks.TASKS[task].has_labels:
         num_labels = _num_labels(weights, described, task)
     return checkpoint.build(

@@ -24,6 +24,10 @@ _OPENERS = {
     ".h5": hdf5_files.open_hugging_face,
 }
 
+# TensorFlow 1's name of a weight's average, which --ema_decay is for: who reads a
+# checkpoint to use it or to go on from it elsewhere wants that in the weight's place.
+_AVERAGE = "/ExponentialMovingAverage"
+
 # What a folder is searched for, in this order.
 _IN_FOLDER = (
     "checkpoint",
@@ -106,9 +110,9 @@ def _find_in_folder(folder):
     if os.path.isfile(os.path.join(folder, "checkpoint")):
         state = tf.train.get_checkpoint_state(folder)
     if state is not None and state.model_checkpoint_path:
-        # The path may be absolute and the folder have been moved since.
+        # The path may be absolute and the folder have been moved, or copied, since.
         name = os.path.basename(state.model_checkpoint_path)
-        for prefix in (state.model_checkpoint_path, os.path.join(folder, name)):
+        for prefix in (os.path.join(folder, name), state.model_checkpoint_path):
             if os.path.isfile(f"{prefix}.index"):
                 _check_shards(prefix)
                 return prefix
@@ -190,10 +194,15 @@ def _read_tensorflow(prefix):
         raise named_arrays.damaged(f"{prefix}.index", "no checkpoint", error) from error
     if model_garden.OBJECT_GRAPH in shapes:
         return model_garden.checkpoint(prefix, shapes, reader.get_tensor)
-    places = {
-        name: named_arrays.Stored(name, tuple(shapes[name])) for name in sorted(shapes)
-    }
-    return named_arrays.Checkpoint(prefix, "original", places, _getter(reader))
+    places, kind = {}, "original"
+    for name in sorted(shapes):
+        average = name + _AVERAGE
+        if average in shapes:
+            kind = "original, averages of its weights"
+        if not name.endswith(_AVERAGE):
+            stored = average if average in shapes else name
+            places[name] = named_arrays.Stored(stored, tuple(shapes[name]))
+    return named_arrays.Checkpoint(prefix, kind, places, _getter(reader))
 
 
 def _getter(reader):

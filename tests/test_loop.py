@@ -14,8 +14,8 @@ import runs
 import tensorflow as tf
 import tiny
 
-from modeling import heads
-from training import errors, history, loop, saving
+from modeling import heads, losses, readers
+from training import errors, history, loop, saving, settings, signals
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,44 @@ def test_signal_saves_and_exits_with_the_documented_code(whole, tmp_path, number
     code, _ = runs.train(tmp_path, "save_checkpoints_steps=1000")
     assert code == 0
     runs.assert_same_run(tmp_path, whole)
+
+
+def test_a_signal_in_the_last_evaluation_is_obeyed(tmp_path):
+    """Nothing comes after the training: no evaluation, no training of another seed."""
+
+    def evaluate():
+        signal.raise_signal(signal.SIGTERM)
+        return {"loss": 1.0}
+
+    options = settings.Settings(
+        num_train_steps=2, eval_steps=2, output_dir=str(tmp_path)
+    )
+    strategy = tiny.strategy(1)
+    with strategy.scope():
+        model = heads.PretrainingModel(tiny.bert_config(num_hidden_layers=1))
+    with pytest.raises(errors.Interrupted):
+        loop.train(
+            model,
+            losses.pretraining_objective(),
+            tiny.RecordStream(),
+            strategy,
+            options,
+            evaluate,
+        )
+    assert saving.steps(tmp_path) == [2]
+
+
+def test_an_ignored_signal_stays_ignored():
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with signals.watch() as watched:
+            signal.raise_signal(signal.SIGINT)
+            assert watched.name == ""
+            signal.raise_signal(signal.SIGTERM)
+            assert watched.name == "SIGTERM"
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 @pytest.mark.parametrize(("first", "second"), [(2, 1), (1, 2)])
@@ -251,6 +289,11 @@ def test_averages_follow_the_weights_and_are_what_is_used(tmp_path):
     assert loop.load_trained(model, str(tmp_path))[0] == 4
     weights = {variable.path: variable.numpy() for variable in model.variables}
     np.testing.assert_array_equal(weights[name], states[3][shadow])
+    # So it is for whoever reads the checkpoint otherwise, to convert it, say.
+    read = readers.read(tmp_path / "model.ckpt-4")
+    np.testing.assert_array_equal(read[name], states[3][shadow])
+    np.testing.assert_array_equal(read[frozen], states[3][frozen])
+    assert not any(name.endswith("ExponentialMovingAverage") for name in read)
 
 
 def test_full_disk_keeps_the_checkpoint_before(tmp_path):

@@ -23,3 +23,8 @@ def test_gaps_show_what_was_hidden_and_what_is_put_there():
         r"1. \[CLS\] the **brown** ✓ 93 % fox jumps over **\[MASK\]** "
         "(taken for *dog*, 41 %)"
     )
+    # A table of words may be padded: the model can guess what is no token.
+    text = masked_samples.markdown(
+        conftest.V50, batch, np.array([[60, 60, 0]]), probabilities
+    )
+    assert "**brown** (taken for *\\[60\\]*, 93 %)" in text

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data import encoding
-from modeling import bert, checkpoint, heads, pretrained
+from modeling import bert, checkpoint, heads, model_folder, pretrained, readers
 from modeling import config as config_lib
 from tests import toy
 
@@ -85,6 +85,43 @@ def test_the_output_of_a_script(tmp_path, script, kind):
     assert report.missing == ()
     for ours, theirs in zip(model.variables, trained.variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "kind, problem",
+    [
+        ("multi_label", "multi_label_classification"),
+        ("regression", "regression"),
+        ("classification", None),
+    ],
+)
+def test_a_run_says_what_its_labels_are(tmp_path, kind, problem):
+    run = {"script": "run_classifier", "bert_config": toy.CONFIG.to_dict()}
+    (tmp_path / "run.json").write_text(json.dumps(run | {"task_kind": kind}))
+    config = model_folder.describe(tmp_path).config
+    assert config.extra.get("problem_type") == problem
+    assert config.to_hugging_face("X").get("problem_type") == problem
+
+
+@pytest.mark.parametrize("extra", ["bilstm/bias", "head/transitions"])
+def test_what_has_no_place_is_not_left_out_silently(tmp_path, extra):
+    weights = checkpoint.weights(heads.SpanModel(toy.CONFIG))
+    weights[extra] = np.zeros(3, np.float32)
+    checkpoint.save(tmp_path / "bert_model.ckpt", weights)
+    toy.CONFIG.to_file(tmp_path / "bert_config.json")
+    with pytest.raises(config_lib.ModelError, match=f"has a {extra}, for which"):
+        pretrained.open_model(tmp_path, "squad")
+    assert pretrained.open_model(tmp_path, "encoder")[1].missing == ()
+
+
+def test_a_copied_folder_is_read_itself(tmp_path):
+    for name in ("old", "new"):
+        weights = {"v": np.full(1, 4 if name == "new" else 3, np.float32)}
+        checkpoint.save(tmp_path / name / "model.ckpt-1", weights)
+        # As TensorFlow 1 wrote it: where the folder was.
+        path = tmp_path / "old" / "model.ckpt-1"
+        (tmp_path / name / "checkpoint").write_text(f'model_checkpoint_path: "{path}"')
+    assert readers.read(tmp_path / "new")["v"] == 4
 
 
 def test_a_keras_file_says_all_of_it(tmp_path):

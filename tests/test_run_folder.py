@@ -86,8 +86,11 @@ def test_a_flag_that_the_runs_version_did_not_have_stood_at_its_default(folder):
 
 def test_a_folder_without_checkpoints_is_claimed_anew(tmp_path):
     claim(tmp_path)
+    # Of a run whose checkpoints were removed.
+    (tmp_path / saving.BEST).write_text('{"step": 2, "metrics": {}}')
     claim(tmp_path, learning_rate=0.5)
     assert run_folder.read(str(tmp_path))["flags"]["learning_rate"] == 0.5
+    assert saving.best_step(str(tmp_path)) is None
 
 
 def test_a_run_that_has_saved_nothing_yet_is_not_claimed_by_another(tmp_path):
@@ -220,7 +223,9 @@ def test_what_says_of_accents_goes_with_the_vocabulary(tmp_path):
 
 def test_only_our_own_unfinished_files_are_removed(tmp_path):
     ours = ("writing-model-5-1.index", "writing-run.json", "writing-checkpoint")
+    ours += ("model.ckpt-4.data-00000-of-00001",)  # its index never came
     theirs = ("notes.tmp", "draft.tmp-1", "model.ckpt-5.index")
+    theirs += ("model.ckpt-5.data-00000-of-00001", "bert_model.ckpt.data-00000")
     for name in ours + theirs:
         (tmp_path / name).touch()
     saving.remove_unfinished(str(tmp_path))

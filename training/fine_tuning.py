@@ -292,6 +292,7 @@ def begin(script, parsed, trial, config, stream, settings, strategy, free=(), **
         trial=dataclasses.asdict(trial) | {"folder": ""},
         vocabulary=_sha256(parsed.vocab_file),
         num_train_steps=stream.num_steps,
+        training_rows=stream.fingerprint,
         **more,
     )
     if chief:

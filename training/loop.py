@@ -178,7 +178,7 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
     )
     profiler = profiling.Profiler(settings, chief)
     started = None
-    fitting = 1  # the first call compiles
+    fitting, stop = 1, False  # the first call compiles
 
     with (
         run_folder.locked(settings.output_dir) if chief else contextlib.nullcontext(),
@@ -249,8 +249,15 @@ def train(model, objective, stream, strategy, settings, evaluate=None):
                 raise errors.Interrupted(progress.step)
         with reporter.waiting("saving the last checkpoint"):
             saver.wait()
-            agree(1, False, 0.0)  # the chief has written: now all may read
+            # The chief has written: now all may read.
+            _, stop, _ = agree(1, stop or bool(watched.name), 0.0)
         reporter.say(f"{settings.output_dir}: {progress.complete(settings)}")
+        if stop:  # no evaluation, no next training
+            reporter.say(
+                f"{watched.name or 'another worker was asked to stop'}: start the same "
+                "command again for what comes after the training"
+            )
+            raise errors.Interrupted(progress.step)
     if average:
         average.put_in_place()
     return progress

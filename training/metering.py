@@ -52,11 +52,14 @@ class Meter:
         self._compiled = False
         self._seconds_per_step = None  # known from the second call on
         self._norms_at = time.perf_counter()
+        self._norms_wanted = False
         self._peak = None
 
     def fitting_steps(self):
         """Returns how many steps the next call should cover at most."""
-        if self._seconds_per_step is None or self._norms_due():
+        # Decided here alone: in a longer call there would be no single step to measure.
+        self._norms_wanted = self._norms_due()
+        if self._seconds_per_step is None or self._norms_wanted:
             return 1
         return max(1, round(SECONDS_PER_CALL / self._seconds_per_step))
 
@@ -70,7 +73,7 @@ class Meter:
     @contextlib.contextmanager
     def timing(self, step):
         """Times one call that begins at `step`; the block calls `finish` once."""
-        call = _Call(self, step, self._copies() if self._norms_due() else None)
+        call = _Call(self, step, self._copies() if self._norms_wanted else None)
         what = "training" if self._compiled else "compiling the training step"
         with self._reporter.waiting(what):
             yield call

@@ -115,13 +115,19 @@ class Reporter:
         record = {"step": step, "kind": kind}
         for name, value in values.items():  # JSON knows no NaN
             record[name] = float(value) if np.isfinite(value) else None
-        try:
-            with self._writer("" if kind == "train" else kind).as_default(step=step):
-                for name, value in values.items():
-                    tf.summary.scalar(name, value)
+        with self._logging(step, kind):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
             if self._jsonl:
                 self._jsonl.write(json.dumps(record) + "\n")
                 self._jsonl.flush()
+
+    @contextlib.contextmanager
+    def _logging(self, step, kind):
+        """A context in which summaries are of a step and a full disk is a sentence."""
+        try:
+            with self._writer("" if kind == "train" else kind).as_default(step=step):
+                yield
         except (OSError, tf.errors.OpError) as error:
             reason = str(error).split("\n")[0]
             raise errors.RunError(
@@ -138,7 +144,7 @@ class Reporter:
           kind: "train" or "eval".
         """
         if self.chief and shown:
-            with self._writer("" if kind == "train" else kind).as_default(step=step):
+            with self._logging(step, kind):
                 for name, value in shown.items():
                     if isinstance(value, str):
                         tf.summary.text(name, value)

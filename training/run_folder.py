@@ -75,6 +75,9 @@ def claim(folder, script, parsed, config, free=(), chief=True, **more):
     elif chief:
         with locked(folder):  # a run without checkpoints may be going on
             saving.write_json(os.path.join(folder, NAME), record)
+            with contextlib.suppress(FileNotFoundError):
+                # Of a run whose checkpoints somebody has removed to begin anew.
+                os.remove(os.path.join(folder, saving.BEST))
             config.to_file(os.path.join(folder, "bert_config.json"))
 
 

@@ -93,6 +93,10 @@ def remove_unfinished(folder):
     """Removes what a killed process had not finished writing."""
     for path in glob.glob(os.path.join(glob.escape(folder), "writing-*")):
         os.remove(path)
+    # A checkpoint is there once its index is; it goes when its index goes.
+    for path in glob.glob(os.path.join(glob.escape(folder), f"{PREFIX}*.data-*")):
+        if not os.path.exists(f"{path.rpartition('.data-')[0]}.index"):
+            os.remove(path)
 
 
 def size(variables):

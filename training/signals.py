@@ -27,6 +27,8 @@ def watch():
     former = {
         number: signal.signal(number, watched._receive)
         for number in (signal.SIGTERM, signal.SIGINT)
+        # Ignored signals stay ignored: so shells start background jobs.
+        if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
         yield watched
