@@ -161,6 +161,9 @@ def main(_):
     fine_tuning.check_flags(FLAGS, needs_files=False)
     if FLAGS.sweep and not FLAGS.do_eval:
         raise errors.RunError("--sweep needs --do_eval: it compares scores")
+    if FLAGS.sweep:
+        names = ("train_batch_size", "learning_rate", "num_train_epochs")
+        fine_tuning.refuse(FLAGS, names, "--sweep tries several")
     strategy = training_flags.set_up(FLAGS)
     job = prepare(FLAGS, strategy)
 
@@ -250,6 +253,7 @@ def train(job, trial, model):
         free=FREE,
         task_kind=job.task.kind,
         labels=job.labels,
+        strip_accents=encoding.find_strip_accents(job.args.vocab_file),
     )
 
     def score():
@@ -339,6 +343,10 @@ def _task(args):
             args.task_type,
             tuple(labels) if labels else None,
         )
+    if not any("{language}" in table.file for table in task.train):
+        fine_tuning.refuse(args, ["language"], f"{args.task_name} has one language")
+    if task.kind == "regression":
+        fine_tuning.refuse(args, ["labels"], "a regression has numbers")
     task = glue.with_files(task, args.train_file, args.eval_file, args.predict_file)
     if args.task_name.lower() == "custom" and not args.text_a:
         main_file = task.test[""] if args.do_predict else task.dev[""]

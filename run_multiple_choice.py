@@ -186,6 +186,7 @@ def train(job, trial, model):
         stream,
         job.settings,
         job.strategy,
+        strip_accents=encoding.find_strip_accents(args.vocab_file),
     )
 
     def watch():

@@ -112,6 +112,7 @@ class Job:
     config: config_lib.BertConfig
     settings: settings_lib.Settings
     labels: tuple[str, ...]
+    encoder: str | None  # of the feature-based tagger's encoder, its fingerprint
     train: Data | None
     dev: Data | None
     test: Data | None
@@ -195,6 +196,7 @@ def main(_):
                 job.config,
                 ("crf", "feature_based", "layers", "tag_scheme"),
                 labels=job.labels,
+                encoder=job.encoder,
             )
         return evaluate(job, trial, model) if FLAGS.do_eval else None
 
@@ -225,7 +227,9 @@ def prepare(args, strategy):
     dev = read(args.do_eval or args.eval_steps, args.eval_file)
     test = read(args.do_predict, args.predict_file)
     labels = _labels(args, train)
-    job = Job(args, strategy, config, settings, labels, None, None, None)
+    used = readers.read(args.init_checkpoint) if args.feature_based else None
+    used = used and used.encoder_fingerprint()
+    job = Job(args, strategy, config, settings, labels, used, None, None, None)
 
     @functools.cache
     def encoder():
@@ -309,6 +313,8 @@ def train(job, trial, model):
         job.strategy,
         free=["vectors_dir"],
         labels=job.labels,
+        encoder=job.encoder,
+        strip_accents=encoding.find_strip_accents(args.vocab_file),
     )
     if args.feature_based:
         # The encoder has done its work; what is trained here starts afresh.
@@ -403,6 +409,13 @@ def _check(args):
     fine_tuning.check_flags(args)
     if args.feature_based and not args.init_checkpoint:
         raise errors.RunError("--feature_based needs --init_checkpoint, the encoder")
+    if args.feature_based:
+        names = ("recompute", "layerwise_decay", "frozen_layers")
+        why = "the encoder is not trained with --feature_based"
+    else:
+        names = ("layers", "lstm_layers", "lstm_size", "vectors_dir")
+        why = "it is for --feature_based"
+    fine_tuning.refuse(args, names, why)
     if args.feature_based and args.bilstm_head:
         raise errors.RunError(
             "--bilstm_head is for fine-tuning; --feature_based has --lstm_layers"

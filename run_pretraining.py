@@ -253,6 +253,7 @@ def _text(pattern):
     for manifest, _ in manifests.values():
         return {
             "do_lower_case": manifest["settings"]["do_lower_case"],
+            "strip_accents": manifest["vocabulary"].get("strip_accents"),
             "vocabulary": manifest["vocabulary"]["sha256"],
         }
     return {}

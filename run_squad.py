@@ -357,6 +357,7 @@ def train(job, trial, model):
         job.strategy,
         free=FREE,
         version_2=job.train.dataset.version_2,
+        strip_accents=encoding.find_strip_accents(job.args.vocab_file),
     )
 
     def watch():

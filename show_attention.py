@@ -66,18 +66,17 @@ def main(_):
     maps = attention(model, features)
     name = os.path.basename(os.path.abspath(FLAGS.model_dir))
     text = FLAGS.text if pair is None else f"{FLAGS.text} / {FLAGS.text_b}"
-    whole = _tokens(encoder.tokenizer, FLAGS.text, FLAGS.text_b)
+    whole = _tokens(encoder.tokenizer, FLAGS.text, FLAGS.text_b or "")
     with outputs.Files([FLAGS.output_file]) as file:
         file.append(0, page(tokens, maps, text, name, whole).encode())
     size = os.path.getsize(FLAGS.output_file) / 1e6
     print(f"{FLAGS.output_file}: {_count(tokens, whole)}, {size:.2f} MB")
 
 
-def _tokens(tokenizer, *texts):
-    """How many tokens a row of texts has, with the special ones, if nothing is cut."""
-    return 1 + sum(
-        len(tokenizer.encode(text)) + 1 for text in texts if text is not None
-    )
+def _tokens(tokenizer, text, text_b):
+    """How many tokens a row has, with the special ones, if nothing is cut."""
+    second = len(tokenizer.encode(text_b))
+    return 2 + len(tokenizer.encode(text)) + (second + 1 if second else 0)
 
 
 def _count(tokens, whole):

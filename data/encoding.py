@@ -222,13 +222,14 @@ def find_strip_accents(vocab_file: str) -> bool | None:
     """Whether accents are stripped, where what lies beside a vocabulary says so.
 
     Uncased models of languages whose accents tell words apart keep them: `false` in
-    Hugging Face's tokenizer_config.json, or in the configuration of a converted model.
-    None: nothing says so, and it goes by the casing.
+    Hugging Face's tokenizer_config.json, or in the bert_config.json of a converted
+    model; a run has kept in run.json what it was trained with. None: nothing says so,
+    and it goes by the casing.
     """
     key = "strip_accents"
     for name, keys in (
+        ("run.json", (key,)),
         (TOKENIZER_CONFIG, (key,)),
-        ("run.json", ("bert_config", key)),
         ("bert_config.json", (key,)),
     ):
         value = _said(os.path.join(os.path.dirname(vocab_file), name), keys)

@@ -336,6 +336,7 @@ def manifest(names, sizes, made, counts, tokenizer, settings):
         "vocabulary": {
             "size": len(tokenizer.tokens),
             "sha256": tokenizer.vocab_hash(),
+            "strip_accents": tokenizer.basic.strip_accents,
             "pad_id": tokenizer.pad_id,
             "cls_id": tokenizer.cls_id,
             "sep_id": tokenizer.sep_id,

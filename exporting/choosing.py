@@ -48,7 +48,7 @@ def signatures(source):
         found = _parse(examples)
         # Of lists of lists as one array: few long ones and many short ones are many.
         found = bounded(found, *tf.unstack(found["input_ids"].bounding_shape(), 3))
-        return serve({k: tf.cast(x.to_tensor(), tf.int32) for k, x in found.items()})
+        return serve({k: features.as_int32(x) for k, x in found.items()})
 
     def from_text(context, choices):
         shape = tf.shape(choices)

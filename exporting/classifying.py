@@ -35,7 +35,7 @@ def signatures(source):
     serve = features.network(call, source.config)
 
     def from_pair(text_a, text_b):
-        return serve(tokenize(text_a, text_b))
+        return serve(features.limited_rows(tokenize(text_a, text_b), source))
 
     def from_text(text_a):
         return from_pair(text_a, tf.zeros_like(text_a))  # each an empty string

@@ -44,7 +44,7 @@ def signatures(source):
     serve = features.network(call, source.config)
 
     def from_pair(text_a, text_b):
-        rows = tokenize(text_a, text_b)
+        rows = features.limited_rows(tokenize(text_a, text_b), source)
         tokens = tf.gather(vocabulary, rows["input_ids"])
         tokens = tf.where(rows["input_mask"] > 0, tokens, "")
         return serve(rows) | {"tokens": tokens}
@@ -53,7 +53,7 @@ def signatures(source):
         return from_pair(text_a, tf.zeros_like(text_a))
 
     def sentences(text_a):
-        served = dict(serve(tokenize(text_a)))
+        served = dict(serve(features.limited_rows(tokenize(text_a), source)))
         del served["sequence_output"]
         return served
 

@@ -180,6 +180,12 @@ def limited(values, rows, length, limit):
     return after([tf.debugging.Assert(fits, says)], values)
 
 
+def limited_rows(rows, source):
+    """The same for rows of ids, dict of int32 [B, S]."""
+    shape = tf.shape(rows["input_ids"])
+    return limited(rows, shape[0], shape[1], source.max_tokens)
+
+
 def parse(examples, more=()):
     """Reads serialized `tf.train.Example`s with the features of the id signature.
 
@@ -191,7 +197,13 @@ def parse(examples, more=()):
       dict of int32 [B, S], padded to the longest; what is in `more` [B, any].
     """
     found = parse_ragged(examples, more)
-    return {name: tf.cast(x.to_tensor(), tf.int32) for name, x in found.items()}
+    return {name: as_int32(x) for name, x in found.items()}
+
+
+def as_int32(values):
+    """Ragged int64 -> padded int32; what is too large stays so and doesn't wrap."""
+    most = tf.int32.max
+    return tf.cast(tf.clip_by_value(values.to_tensor(), -most, most), tf.int32)
 
 
 def parse_ragged(examples, more=()):

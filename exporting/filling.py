@@ -6,6 +6,8 @@ from data.in_graph import repeats
 from exporting import features
 
 _POSITIONS = "masked_lm_positions"
+# Each place has a score for every token: so many take a gigabyte.
+_MOST_SCORES = 1 << 28
 
 
 def signatures(source):
@@ -37,11 +39,21 @@ def signatures(source):
     tokens = tf.constant(source.tokens)
     top_k = min(source.details["top_k"], len(source.tokens))
     names = (*features.FEATURES, _POSITIONS)
-    serve = features.network(lambda rows: model(rows), source.config, names)
+    score = features.network(lambda rows: model(rows), source.config, names)
+    most = _MOST_SCORES // source.config.vocab_size
+
+    def serve(rows):
+        count = tf.size(rows[_POSITIONS])
+        says = [
+            "there are",
+            count,
+            f"places to fill; expected at most {most} in a call",
+        ]
+        return score(features.after([tf.debugging.Assert(count <= most, says)], rows))
 
     def from_text(text):
         pieces = tokenizer.pieces(text)
-        rows = tokenizer.rows(pieces.ids)
+        rows = features.limited_rows(tokenizer.rows(pieces.ids), source)
         is_mask = pieces.ids.with_values(pieces.ids.values == tokenizer.mask_id)
         starts = tf.ragged.boolean_mask(pieces.starts, is_mask)  # [B, P]
         room = tokenizer.max_seq_length - 2
@@ -77,6 +89,7 @@ def signatures(source):
         first, second = tokenizer.tokenize(text_a), tokenizer.tokenize(text_b)
         # As in the records, where a second sentence is never missing.
         rows = tokenizer.rows(first, second, always_pair=True)
+        rows = features.limited_rows(rows, source)
         nowhere = tf.zeros([tf.size(text_a), 0], tf.int32)
         logits = serve(rows | {_POSITIONS: nowhere})["next_sentence_logits"]
         return {

@@ -158,7 +158,12 @@ class Predictor:
                 values = [[*row, *[""] * (most - len(row))] for row in values]
             inputs[key] = tf.constant(values, tf.string)
         outputs = {k: v.numpy() for k, v in self._signatures[name](**inputs).items()}
-        return [{k: v[i] for k, v in outputs.items()} for i in range(len(items))]
+        rows = [{k: v[i] for k, v in outputs.items()} for i in range(len(items))]
+        if "choices" in names:  # those that only fill the batch up are none
+            for row, item in zip(rows, items, strict=True):
+                count = len(item.inputs["choices"])
+                row["probabilities"] = row["probabilities"][:count]
+        return rows
 
 
 def _length(item):

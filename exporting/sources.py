@@ -7,6 +7,7 @@ import os
 
 import keras
 import tensorflow as tf
+from absl import logging
 
 from data import (
     encoding,
@@ -142,6 +143,9 @@ def open_source(folder, options):
             f"--max_seq_length={longest} is more than the "
             f"{config.max_position_embeddings} positions of the model in {folder}"
         )
+    accents = opened.pop("strip_accents", None)
+    if accents is None:
+        accents = encoding.find_strip_accents(vocab_file)
     details = opened["details"]
     if "windows" in details:
         details["windows"] = details["windows"]._replace(max_seq_length=longest)
@@ -156,7 +160,7 @@ def open_source(folder, options):
         vocab_file=vocab_file,
         tokens=tokens,
         do_lower_case=lower,
-        strip_accents=encoding.find_strip_accents(vocab_file),
+        strip_accents=accents,
         max_seq_length=longest,
         max_tokens=tf.Variable(options.max_tokens, trainable=False, dtype=tf.int64),
         **opened,
@@ -199,8 +203,13 @@ def _open_run(folder, options):
     config = config_lib.BertConfig.from_dict(run["bert_config"])
     flags, labels = run["flags"], tuple(run.get("labels") or ()) or None
     encoder = None
+    if task == "ner" and flags.get("document_context"):
+        logging.warning(
+            "%s was trained with --document_context: give whole documents as one text",
+            folder,
+        )
     if task == "ner" and flags["feature_based"]:
-        encoder = _encoder_of_run(folder, config, flags, options.dtype)
+        encoder = _encoder_of_run(folder, config, run, options.dtype)
     model = _make(task, config, flags, labels, options.dtype)
     step, _ = loop.load_trained(model, folder)
     return {
@@ -212,6 +221,7 @@ def _open_run(folder, options):
         "labels": labels if task in ("classifier", "ner") else None,
         "vocabulary": run.get("vocabulary"),
         "do_lower_case": flags.get("do_lower_case", run.get("do_lower_case")),
+        "strip_accents": run.get("strip_accents"),
         "max_seq_length": flags["max_seq_length"],
         "details": _details(task, folder, run),
     }
@@ -244,12 +254,16 @@ def _make(task, config, flags, labels, dtype):
     return make(config, len(labels), **fine_tuned)
 
 
-def _encoder_of_run(folder, config, flags, dtype):
+def _encoder_of_run(folder, config, run, dtype):
     """The encoder whose vectors a feature-based tagger reads."""
+    flags = run["flags"]
     path = flags["init_checkpoint"]
     try:
+        weights = readers.read(path)
+        if run.get("encoder") not in (None, weights.encoder_fingerprint()):
+            raise config_lib.ModelError("its weights are others than in the training")
         return checkpoint.build(
-            lambda: tagging.LayerVectors(config, flags["layers"], dtype=dtype), path
+            lambda: tagging.LayerVectors(config, flags["layers"], dtype=dtype), weights
         )[0]
     except (config_lib.ModelError, OSError) as error:
         raise errors.RunError(
@@ -263,9 +277,11 @@ def _details(task, folder, run):
     if task == "classifier":
         return {"kind": run["task_kind"]}
     if task == "squad":
-        version_2 = flags["version_2_with_negative"] or run["version_2"]
         threshold = flags["null_score_diff_threshold"]
+        # Written by evaluations in 2.0 mode, whatever the training was.
         found = os.path.join(folder, "null_threshold.json")
+        version_2 = flags["version_2_with_negative"] or run["version_2"]
+        version_2 |= os.path.exists(found)
         if os.path.exists(found):
             with open(found, encoding="utf-8") as file:
                 threshold = json.load(file)["null_score_diff_threshold"]
@@ -273,6 +289,16 @@ def _details(task, folder, run):
     if task == "ner":
         return {"doc_stride": flags["doc_stride"], "crf": flags["crf"]}
     return {"has_pooler": True}
+
+
+def _check_labels(folder, labels, number):
+    """Raises RunError where the names of a head's outputs can't be told apart."""
+    are_texts = all(isinstance(label, str) for label in labels)
+    if not are_texts or len(set(labels)) < len(labels) or len(labels) != number:
+        raise errors.RunError(
+            f"--model_dir={folder}: id2label names {', '.join(map(repr, labels))}; "
+            f"expected {number} different texts"
+        )
 
 
 def _of_questions(flags, threshold):
@@ -314,6 +340,7 @@ def _open_model(folder, options):
     labels = None
     if task in ("classifier", "ner"):
         labels = described.labels or tuple(map(str, range(model.num_labels)))
+        _check_labels(folder, labels, model.num_labels)
     flags = _DEFAULTS | {"doc_stride": _DEFAULTS["doc_stride"].get(task)}
     longest = config.max_position_embeddings
     details = {"has_pooler": has_pooler}
@@ -323,9 +350,8 @@ def _open_model(folder, options):
             "multi_label_classification": "multi_label",
         }
         problem = config.extra.get("problem_type")
-        details = {"kind": kinds.get(problem, "classification")}
-        if model.num_labels == 1:
-            details = {"kind": "regression"}
+        default = "regression" if model.num_labels == 1 else "classification"
+        details = {"kind": kinds.get(problem, default)}
         if details["kind"] == "regression":
             labels = None
     elif task == "ner":

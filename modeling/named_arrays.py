@@ -1,6 +1,7 @@
 """Checkpoint: the arrays of a file under the original's names, read when asked for."""
 
 import collections.abc
+import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -82,6 +83,19 @@ class Checkpoint(collections.abc.Mapping):
         } | {name: array.shape for name, array in result._changed.items()}
         result._changed = self._changed | result._changed
         return result
+
+    def encoder_fingerprint(self) -> str:
+        """SHA-256 of the encoder's biases and LayerNorms, which no two trainings share.
+
+        No matrix is read, and the kind of file makes no difference.
+        """
+        digest = hashlib.sha256()
+        for name in sorted(self):
+            of_encoder = name.startswith(("bert/embeddings/", "bert/encoder/"))
+            if of_encoder and name.endswith(("/bias", "/beta", "/gamma")):
+                digest.update(name.encode())
+                digest.update(np.asarray(self[name], np.float32).tobytes())
+        return digest.hexdigest()
 
     def in_float32(self) -> "Checkpoint":
         """This checkpoint with arrays of half precision made float32."""

@@ -34,6 +34,10 @@ def write(outputs, request, most):
         return _body(
             "outputs", texts.popitem()[1] if len(texts) == 1 else _object(texts)
         )
+    if not request.inputs:
+        raise errors.RequestError(
+            'the signature has no inputs, so no rows; ask with "inputs"'
+        )
     rows = len(next(iter(request.inputs.values())))
     for name, value in outputs.items():
         if not isinstance(value, list) and not value.ndim:

@@ -80,6 +80,7 @@ class Server:
             limits.max_waiting,
             limits.num_threads,
             self.measures.batch,
+            limits.max_tokens,
         )
 
     def application(self):

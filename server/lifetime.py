@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 
 from aiohttp import web
@@ -37,14 +38,28 @@ class Served:
     def refresh(self):
         """Loads a higher version if there is one; returns whether."""
         folder, number = saved_models.newest(self._base_path)
-        if number <= self.version.number or number == self._failed:
+        # One that is still being copied fails and is tried again when it has changed.
+        found = (number, _state(folder))
+        if number <= self.version.number or found == self._failed:
             return False
         try:
             self.version = saved_models.Version(folder, number, self._max_tokens)
         except errors.ServeError:
-            self._failed = number  # say so once
+            self._failed = found  # say so once
             raise
         return True
+
+
+def _state(folder):
+    """What changes while files are copied into a folder: names, sizes and times."""
+    found = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(path)
+                found.append((path, status.st_size, status.st_mtime_ns))
+    return sorted(found)
 
 
 async def _poll(served, seconds, say):

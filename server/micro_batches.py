@@ -7,6 +7,7 @@ a few milliseconds, or while another call runs, go together.
 import asyncio
 import contextlib
 import dataclasses
+import math
 from concurrent import futures
 
 from server import axes, calls, errors
@@ -20,6 +21,7 @@ class _Work:
     request: object  # rest.Request
     key: object
     rows: int
+    length: int  # tokens of its longest row; 0 where the server can't tell
     arrived: float
     answer: asyncio.Future
 
@@ -33,6 +35,7 @@ class Batcher:
       max_waiting: int, requests that wait; one more is refused with 429.
       num_threads: int, calls that run side by side.
       on_batch: function of (rows, seconds), called after each call of the model.
+      max_tokens: int, of a call, rows times the longest; one request may have more.
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class Batcher:
         max_waiting,
         num_threads,
         on_batch=lambda rows, seconds: None,
+        max_tokens=1 << 62,
     ):
         self.max_batch_size = max_batch_size
         self._max_wait = max_wait
         self._max_waiting = max_waiting
         self._on_batch = on_batch
+        self._max_tokens = max_tokens
         self._queue = {}  # of `_Work`, by arrival; a dict, for any may leave it
         self._arrival = asyncio.Event()
         self._threads = futures.ThreadPoolExecutor(num_threads, "model")
@@ -92,6 +97,7 @@ class Batcher:
             request,
             calls.key(signature, request),
             rows,
+            math.prod(request.inputs[axes.MASK].shape[1:]) if signature.axes else 0,
             self._loop.time(),
             self._loop.create_future(),
         )
@@ -177,14 +183,17 @@ class Batcher:
         oldest = next(iter(self._queue))
         if oldest.key is None:
             return [oldest], True
-        batch, rows = [], 0
+        batch, rows, longest = [], 0, 0
         for work in self._queue:
             if work.key != oldest.key:
                 continue
-            if rows + work.rows > self.max_batch_size:
+            tokens = (rows + work.rows) * max(longest, work.length)
+            too_long = batch and tokens > self._max_tokens
+            if too_long or rows + work.rows > self.max_batch_size:
                 return batch, True
             batch.append(work)
             rows += work.rows
+            longest = max(longest, work.length)
         return batch, rows == self.max_batch_size
 
 

@@ -101,7 +101,7 @@ def test_a_folder_says_its_casing(tmp_path, v50_file, name, content, expected):
     [
         ("tokenizer_config.json", {"strip_accents": False}, "café"),
         ("tokenizer_config.json", {"strip_accents": None}, "cafe"),
-        ("run.json", {"bert_config": {"strip_accents": False}}, "café"),
+        ("run.json", {"strip_accents": False}, "café"),
         ("bert_config.json", {"strip_accents": False}, "café"),
         ("bert_config.json", {"vocab_size": 7}, "cafe"),
     ],

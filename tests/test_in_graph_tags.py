@@ -100,3 +100,18 @@ def test_entities_are_those_of_the_python_reader(scheme):
     ]
     columns = zip(*(values.numpy().tolist() for values in found), strict=True)
     assert [(*rest, kind.decode()) for *rest, kind in columns] == wanted
+
+
+def test_labels_that_are_no_tags_stand_for_no_entity():
+    found = in_graph_tags.spans(
+        tf.constant([0, 1, 2, 3], tf.int64),
+        tf.zeros([4], tf.int64),
+        ["NOUN", "B-PER", "I-PER", "LABEL_0"],
+    )
+    assert found.first.numpy().tolist() == [1]
+    assert found.last.numpy().tolist() == [2]
+    assert found.type.numpy().tolist() == [b"PER"]
+    none = in_graph_tags.spans(
+        tf.constant([0, 1], tf.int64), tf.zeros([2], tf.int64), ["NOUN", "VERB"]
+    )
+    assert none.first.shape == (0,)

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import threading
+import types
 
 import pytest
 
@@ -64,3 +65,28 @@ def test_a_damaged_model_is_a_sentence(tmp_path):
         saved_models.Version(str(tmp_path), 1, 99)
     assert str(error.value).startswith(f"{tmp_path} can't be loaded: ")
     assert "\n" not in str(error.value)
+
+
+def test_a_version_that_was_not_whole_is_tried_again(tmp_path, monkeypatch):
+    """One that somebody is copying fails until its last file is there."""
+    loaded = []
+
+    def version(folder, number, max_tokens):
+        loaded.append(number)
+        if number == 2 and not (tmp_path / "2" / "variables").exists():
+            raise saved_models.errors.ServeError("no variables")
+        return types.SimpleNamespace(number=number)
+
+    monkeypatch.setattr(saved_models, "Version", version)
+    for name in ("1", "2"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "1" / saved_models.FILE).touch()
+    served = lifetime.Served("toy", str(tmp_path), 0)
+    assert not served.refresh()
+    (tmp_path / "2" / saved_models.FILE).touch()
+    with pytest.raises(saved_models.errors.ServeError, match="no variables"):
+        served.refresh()
+    assert not served.refresh()  # nothing has changed, and it was said
+    (tmp_path / "2" / "variables").touch()
+    assert served.refresh()
+    assert (served.version.number, loaded) == (2, [1, 2, 2])

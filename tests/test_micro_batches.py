@@ -197,6 +197,19 @@ def test_more_than_may_wait_are_refused_at_once():
     assert "5 requests are waiting already (--max_waiting_requests)" in str(refused[0])
 
 
+@pytest.mark.parametrize(
+    ("max_tokens", "calls"),
+    [(12, [(4, 3)]), (9, [(3, 3), (1, 1)]), (6, [(2, 3), (2, 1)]), (1, None)],
+)
+def test_a_call_has_no_more_tokens_than_one_may(max_tokens, calls):
+    """Rows times the longest: a long row fills a call sooner."""
+    model = Model()
+    requests = [request(ids) for ids in ([[1, 2, 3]], [[4]], [[5]], [[6]])]
+    answers = submit_all(model, requests, max_tokens=max_tokens)
+    assert [a["sum"].tolist() for a in answers] == [[6], [4], [5], [6]]
+    assert model.calls == (calls or [(1, 3), (1, 1), (1, 1), (1, 1)])
+
+
 def test_what_nobody_waits_for_is_not_computed():
     model = Model()
 

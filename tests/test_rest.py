@@ -181,6 +181,11 @@ def test_filling_up_makes_little_of_little():
         read(json.dumps({"instances": rows}), ROWS, axes=axes, most=1 << 14)
 
 
+def test_rows_of_a_signature_without_inputs_are_refused():
+    with pytest.raises(errors.RequestError, match='no inputs.*; ask with "inputs"'):
+        written({"y": np.zeros(2)}, rest.Request({}, True))
+
+
 def test_an_answer_may_have_so_many_values():
     outputs = {"y": np.zeros([2, 3]), "n": [np.zeros(2), np.zeros(4)]}
     request = rest.Request({"x": np.zeros(2)}, True)

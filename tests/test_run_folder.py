@@ -203,24 +203,6 @@ def test_the_vocabulary_is_that_of_the_latest_start(tmp_path):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["vocab.txt"]
 
 
-def test_what_says_of_accents_goes_with_the_vocabulary(tmp_path):
-    with_one, without = tmp_path / "with" / "v.txt", tmp_path / "without" / "v.txt"
-    for path in (with_one, without):
-        path.parent.mkdir()
-        path.write_text("a\n")
-    config = with_one.parent / "tokenizer_config.json"
-    config.write_text('{"strip_accents": false}')
-    run = tmp_path / "run"
-    run.mkdir()
-    run_folder.keep_vocabulary(str(run), str(with_one))
-    kept = run / "tokenizer_config.json"
-    assert kept.read_text() == config.read_text()
-    run_folder.keep_vocabulary(str(run), str(run / "vocab.txt"))
-    assert kept.exists()
-    run_folder.keep_vocabulary(str(run), str(without))
-    assert not kept.exists()
-
-
 def test_only_our_own_unfinished_files_are_removed(tmp_path):
     ours = ("writing-model-5-1.index", "writing-run.json", "writing-checkpoint")
     ours += ("model.ckpt-4.data-00000-of-00001",)  # its index never came

@@ -96,6 +96,8 @@ def check_flags(parsed, needs_files=True):
             raise errors.RunError(f"--{flag} needs --{file}")
     if parsed.seeds and not parsed.do_eval:
         raise errors.RunError("--seeds needs --do_eval: it compares scores")
+    if parsed.seeds:
+        refuse(parsed, ["seed"], "--seeds says them all")
     seen = set()
     for seed in parsed.seeds or ():
         if not seed.isdecimal() or len(seed) > 10 or int(seed) >= 2**31:
@@ -105,6 +107,19 @@ def check_flags(parsed, needs_files=True):
         if int(seed) in seen:
             raise errors.RunError(f"--seeds names {seed} twice: they'd be one training")
         seen.add(int(seed))
+
+
+def refuse(parsed, names, why):
+    """Raises RunError where one of the flags was given: it would change nothing.
+
+    Args:
+      parsed: absl's FLAGS.
+      names: of the flags.
+      why: str, the end of the sentence.
+    """
+    for name in names:
+        if parsed[name].present:
+            raise errors.RunError(f"--{name}={parsed[name].value} does nothing: {why}")
 
 
 def read_config(parsed):

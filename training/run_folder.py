@@ -16,7 +16,6 @@ from training import errors, flags, hardware, saving
 
 NAME = "run.json"
 VOCABULARY = "vocab.txt"
-TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 def own_flags(parsed):
@@ -142,19 +141,13 @@ def locked(folder):
 def keep_vocabulary(folder, vocab_file):
     """Copies the vocabulary into the run's folder, so that the model can be used.
 
-    With it goes Hugging Face's tokenizer_config.json beside it, which may say that
-    accents are kept. Call it after `claim`, which knows whether the vocabulary is the
-    run's. What lies there is of a start that got nowhere, or somebody else's.
+    Call it after `claim`, which knows whether the vocabulary is the run's. One that
+    lies there is of a start that got nowhere, or somebody else's.
     """
-    beside = os.path.join(os.path.dirname(vocab_file), TOKENIZER_CONFIG)
-    for source, name in ((vocab_file, VOCABULARY), (beside, TOKENIZER_CONFIG)):
-        kept = os.path.join(folder, name)
-        if not os.path.exists(source):
-            if os.path.exists(kept):
-                os.remove(kept)
-        elif not os.path.exists(kept) or not filecmp.cmp(source, kept, shallow=False):
-            with whole_files.writing(kept) as temporary:
-                shutil.copyfile(source, temporary)
+    kept = os.path.join(folder, VOCABULARY)
+    if not os.path.exists(kept) or not filecmp.cmp(vocab_file, kept, shallow=False):
+        with whole_files.writing(kept) as temporary:
+            shutil.copyfile(vocab_file, temporary)
 
 
 def read(folder):

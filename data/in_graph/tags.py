@@ -174,11 +174,12 @@ def spans(tags, rows, labels):
     Args:
       tags: int64 [W], of the words of all texts.
       rows: int64 [W], the text of each.
-      labels: list of str.
+      labels: list of str. One that is no tag, such as NOUN, stands for no entity.
 
     Returns:
       `Spans`.
     """
+    labels = [label if tagging.is_tag(label) else "O" for label in labels]
     kinds = sorted({tagging.type_of(label) for label in labels})
     prefix = tf.gather([_PREFIXES.index(label[0]) for label in labels], tags)
     kind = tf.gather([kinds.index(tagging.type_of(label)) for label in labels], tags)
