@@ -75,7 +75,7 @@ _MARKUP_LEFT = re.compile(
     re.IGNORECASE,
 )
 _QUOTES = re.compile(r"'{2,5}")
-_EMPTY = re.compile(r"(?<!\w)\(\s*(?:[,;:]\s*)*\)|\[\s*\]")
+_EMPTY = re.compile(r"\((?<!\w\()\s*(?:[,;:]\s*)*\)|\[\s*\]")
 _LOOSE_START = re.compile(r"\(\s*(?:[,;:]\s*)+")
 _LOOSE_END = re.compile(r"(?:\s*[,;:])+\s*\)")
 _SPACE_BEFORE = re.compile(r"\s+([,.;:!?)])(?!\w)")  # ".45" is a word
