@@ -242,3 +242,22 @@ def test_rows_of_several_sequences_keep_their_axis_in_the_dataset():
         (2, 2, 2),
     ]
     assert batches[2]["input_mask"].tolist() == [[[1, 0], [1, 0]], [[0, 0], [0, 0]]]
+
+
+def test_other_rows_have_another_fingerprint():
+    def fingerprint(rows, **more):
+        columns = ragged.columns(
+            ({"input_ids": row} for row in rows), {"input_ids": "int32"}
+        )
+        return batching.ExampleStream(columns | more, 2, (8,)).fingerprint
+
+    first = fingerprint([[1, 2], [3]])
+    assert first.startswith("2, SHA-256 ") and first == fingerprint([[1, 2], [3]])
+    others = [
+        fingerprint([[1, 2], [4]]),
+        fingerprint([[1], [2, 3]]),
+        fingerprint([[3], [1, 2]]),
+        fingerprint([[1, 2], [3]], label_ids=np.array([0, 1])),
+        fingerprint([[1, 2], [3]], label_ids=np.array([1, 0])),
+    ]
+    assert len({first, *others}) == 6

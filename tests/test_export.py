@@ -319,9 +319,16 @@ def test_masks_are_filled_from_the_whole_vocabulary(
 def test_a_masked_lm_says_whether_a_text_follows(exported_runs, answers, v50_file):
     tokenizer = tokenization.Tokenizer.from_file(v50_file, special_tokens_in_text=True)
     found = answers["original text_pair"]
-    encode = encoding.Encoder(tokenizer, 20)
-    for row, (text_a, text_b) in enumerate(exports.TEXTS):
-        rows = encode([text_a], [text_b])
+    for row, texts in enumerate(exports.TEXTS):
+        # As in the records, where a second sentence is never missing.
+        ids, first = encoding.row(
+            tokenizer, *map(tokenizer.encode, texts), 20, always_pair=True
+        )
+        rows = {
+            "input_ids": np.array([ids]),
+            "input_mask": np.ones([1, len(ids)], np.int32),
+            "segment_ids": np.array([[0] * first + [1] * (len(ids) - first)]),
+        }
         wanted = exported_runs[1]["original"](rows)["next_sentence_logits"]
         near(found["next_sentence_logits"][row], wanted[0])
         near(found["next_sentence_probability"][row], tf.nn.softmax(wanted)[0, 0])

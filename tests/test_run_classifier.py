@@ -150,6 +150,18 @@ def work(tmp_path_factory, v50_file):
         ),
         "several runs": command("custom", "own", "own_out", "--do_predict", *own),
         "no scores": command("sst-2", "sst2", "x", *training, "--seeds=1,2"),
+        "several rates": command(
+            "sst-2", "sst2", "x", *training, "--do_eval", "--sweep"
+        ),
+        "seed and seeds": command(
+            *("sst-2", "sst2", "x", "--do_train", "--do_eval"),
+            *("--seed=1", "--seeds=1,2"),
+        ),
+        "one language": command("sst-2", "sst2", "x", "--do_eval", "--language=de"),
+        "other rows": command(
+            *("sst-2", "sst2", "sst2_out", *training, "--num_train_epochs=8"),
+            *("--do_eval", "--eval_steps=40", "--seed=3", "--train_file=dev.tsv"),
+        ),
         "highest loss": command(
             "sst-2", "sst2", "x", *training, "--eval_steps=1", "--best_metric=loss"
         ),
@@ -312,6 +324,10 @@ def test_several_labels_and_scores(work):
         ("other kind elsewhere", ["task_kind was classification and is multi_label"]),
         ("several runs", ["own_out holds none, but", "own_out/seed_1 holds one"]),
         ("no scores", ["--seeds", "--do_eval"]),
+        ("several rates", ["does nothing: --sweep tries several"]),
+        ("seed and seeds", ["--seed=1 does nothing: --seeds says them all"]),
+        ("one language", ["--language=de does nothing: sst-2 has one language"]),
+        ("other rows", ["sst2_out", "training_rows was ", "SHA-256"]),
         ("highest loss", ["expected --best_metric=-loss"]),
         ("other head", ["output_weights", "sst2_out"]),
         ("other run", ["--weight_decay was 0.01 and is 0.5"]),

@@ -108,6 +108,17 @@ def work(tmp_path_factory, v50_file):
         "label_twice": command("none", "--do_eval", "--labels=PER,PER"),
         "no_run": command("none", "--do_eval"),
         "no_encoder": command("none", "--do_eval", "--feature_based"),
+        "other_encoder": command(
+            *("vectors", "--do_eval", "--feature_based", "--layers=last"),
+            *("--lstm_size=16", "--tag_scheme=iobes"),
+            f"--init_checkpoint={folder / 'crf' / 'seed_1'}",
+            f"--vectors_dir={folder / 'other_vectors'}",
+        ),
+        "not_trained": command(
+            *("none", "--do_train", "--feature_based", "--frozen_layers=1"),
+            f"--init_checkpoint={folder / 'plain'}",
+        ),
+        "not_used": command("none", "--do_train", "--lstm_size=16"),
         "two_lstms": command(
             "none",
             *("--do_eval", "--feature_based", "--bilstm_head"),
@@ -202,6 +213,9 @@ def test_vectors_are_kept(work):
         ("label_twice", "--labels=PER,PER: PER occurs twice"),
         ("no_run", "holds none"),
         ("no_encoder", "--feature_based needs --init_checkpoint"),
+        ("other_encoder", "encoder was "),
+        ("not_trained", "--frozen_layers=1 does nothing: the encoder is not trained"),
+        ("not_used", "--lstm_size=16 does nothing: it is for --feature_based"),
         ("two_lstms", "--bilstm_head is for fine-tuning"),
     ],
 )
