@@ -3,6 +3,11 @@
 import os
 import pathlib
 import shutil
+import signal
+
+# Where a shell started this in the background, processes of the tests would ignore it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")

@@ -96,8 +96,6 @@ def check_flags(parsed, needs_files=True):
             raise errors.RunError(f"--{flag} needs --{file}")
     if parsed.seeds and not parsed.do_eval:
         raise errors.RunError("--seeds needs --do_eval: it compares scores")
-    if parsed.seeds:
-        refuse(parsed, ["seed"], "--seeds says them all")
     seen = set()
     for seed in parsed.seeds or ():
         if not seed.isdecimal() or len(seed) > 10 or int(seed) >= 2**31:
@@ -107,6 +105,8 @@ def check_flags(parsed, needs_files=True):
         if int(seed) in seen:
             raise errors.RunError(f"--seeds names {seed} twice: they'd be one training")
         seen.add(int(seed))
+    if parsed.seeds:
+        refuse(parsed, ["seed"], "--seeds says them all")
 
 
 def refuse(parsed, names, why):
