@@ -265,7 +265,7 @@ def _strip_accents(vocab_file, flag):
     """What the flag says, or else what lies beside the vocabulary.
 
     Returns:
-      (bool or None, whether nothing beside the vocabulary says so).
+      bool, or None to go by the casing.
 
     Raises:
       InputError: the flag says one thing, a file the other.
@@ -278,7 +278,7 @@ def _strip_accents(vocab_file, flag):
                 f"--strip_accents={str(flag).lower()}, but {path} is there already and "
                 "says another thing; expected a vocabulary in a folder of its own"
             )
-    return (found if flag is None else flag), found is None
+    return found if flag is None else flag
 
 
 def main(_):
@@ -291,9 +291,8 @@ def main(_):
     paths = documents.files(values.input_file)
     if values.output_file:
         outputs.check([values.output_file], {"input_file": paths})
-    strip_accents, says_nothing = _strip_accents(
-        values.output_file or values.vocab_file, values.strip_accents
-    )
+    vocab_file = values.output_file or values.vocab_file
+    strip_accents = _strip_accents(vocab_file, values.strip_accents)
     with progress.bar("counting words", unit="B") as bar:
         stretches = count_stretches(
             paths, values.num_workers, values.skip_undecodable, bar.update
@@ -311,7 +310,7 @@ def main(_):
         )
     said = report(words, tokens)  # which refuses text without a word
     if values.output_file:
-        if strip_accents is not None and says_nothing:
+        if encoding.find_strip_accents(values.output_file) != strip_accents:
             casing = {
                 "do_lower_case": values.do_lower_case,
                 "strip_accents": strip_accents,

@@ -60,8 +60,11 @@ class VectorStream:
         self._vectors = vectors
         self.batch_size = stream.batch_size
         self.num_steps = stream.num_steps
-        self.fingerprint = stream.fingerprint
         self.describe = stream.describe
+
+    @property
+    def fingerprint(self):
+        return self._stream.fingerprint
 
     def dataset(self, first_step=0, rows=slice(None)):
         """As of `ExampleStream`, with `vectors` float32 [B, S, …]."""

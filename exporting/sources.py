@@ -345,10 +345,7 @@ def _open_model(folder, options):
     longest = config.max_position_embeddings
     details = {"has_pooler": has_pooler}
     if task == "classifier":
-        kinds = {
-            "regression": "regression",
-            "multi_label_classification": "multi_label",
-        }
+        kinds = {name: kind for kind, name in model_folder.PROBLEM_OF_KIND.items()}
         problem = config.extra.get("problem_type")
         default = "regression" if model.num_labels == 1 else "classification"
         details = {"kind": kinds.get(problem, default)}

@@ -19,7 +19,7 @@ _TASK_OF_SCRIPT = {
     "run_multiple_choice": "multiple_choice",
 }
 # Hugging Face's `problem_type`; where there is none, a row has one label.
-_PROBLEM_OF_KIND = {
+PROBLEM_OF_KIND = {
     "multi_label": "multi_label_classification",
     "regression": "regression",
 }
@@ -63,7 +63,7 @@ def describe(path: str | os.PathLike) -> Description:
     run = _json(os.path.join(folder, "run.json"))
     if run is not None and "bert_config" in run:
         labels = run.get("labels")
-        problem = _PROBLEM_OF_KIND.get(run.get("task_kind"))
+        problem = PROBLEM_OF_KIND.get(run.get("task_kind"))
         more = {"problem_type": problem} if problem else {}
         return Description(
             config_lib.BertConfig.from_dict(run["bert_config"] | more),

@@ -97,6 +97,11 @@ class Checkpoint(collections.abc.Mapping):
                 digest.update(np.asarray(self[name], np.float32).tobytes())
         return digest.hexdigest()
 
+    def _read_by(self, get) -> "Checkpoint":
+        """This checkpoint with arrays as a function of their names gives them."""
+        places = {name: Stored(name, shape) for name, shape in self.shapes.items()}
+        return Checkpoint(self.path, self.kind, places, get)
+
     def in_float32(self) -> "Checkpoint":
         """This checkpoint with arrays of half precision made float32."""
 
@@ -105,8 +110,7 @@ class Checkpoint(collections.abc.Mapping):
             is_half = tf.as_dtype(array.dtype).is_floating and array.itemsize < 4
             return array.astype(np.float32) if is_half else array
 
-        places = {name: Stored(name, shape) for name, shape in self.shapes.items()}
-        return Checkpoint(self.path, self.kind, places, get)
+        return self._read_by(get)
 
     def watched(self, not_finite: set[str]) -> "Checkpoint":
         """This checkpoint; what is read with NaN or infinity in it is noted.
@@ -121,8 +125,7 @@ class Checkpoint(collections.abc.Mapping):
                 not_finite.add(name)
             return array
 
-        places = {name: Stored(name, shape) for name, shape in self.shapes.items()}
-        return Checkpoint(self.path, self.kind, places, get)
+        return self._read_by(get)
 
 
 # What the readers of the various files raise when one is damaged.

@@ -38,9 +38,11 @@ class Served:
     def refresh(self):
         """Loads a higher version if there is one; returns whether."""
         folder, number = saved_models.newest(self._base_path)
+        if number <= self.version.number:
+            return False
         # One that is still being copied fails and is tried again when it has changed.
         found = (number, _state(folder))
-        if number <= self.version.number or found == self._failed:
+        if found == self._failed:
             return False
         try:
             self.version = saved_models.Version(folder, number, self._max_tokens)
