@@ -74,7 +74,10 @@ class Tensor:
 
 
 class TestPyTorch:
-    def test_read_without_running_the_pickles_code(self, shared, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("old", [False, True])
+    def test_read_without_running_the_pickles_code(
+        self, shared, tmp_path, monkeypatch, old
+    ):
         folder = shared / "goldens/hf_tiny/BertForMaskedLM"
         path = tmp_path / "pytorch_model.bin"
         path.write_bytes(b"a pickle")
@@ -83,7 +86,9 @@ class TestPyTorch:
         tensors["cls.predictions.decoder.weight"] = words
         asked = {}
 
-        def load(path, **options):
+        def load(path, mmap=False, **options):
+            if old and mmap:  # the format before PyTorch 1.6
+                raise RuntimeError("mmap can only be used with the zipfile format")
             asked.update(options)
             return {name: Tensor(array) for name, array in tensors.items()}
 

@@ -23,11 +23,15 @@ from data import (
 S, P = 16, 4
 
 
-def _write(path, first, count, compress=False):
-    """Records whose first id says which they are; row i has i % 5 + 8 tokens."""
+def _write(path, first, count, compress=False, segments=None):
+    """Records whose first id says which they are; row i has i % 5 + 8 tokens.
+
+    `segments` [count] is the segment of the tokens from the fifth on, 1 by default.
+    """
     number = np.arange(first, first + count)
     lengths = number % 5 + 8
     inside = np.arange(S) < lengths[:, None]
+    segments = np.ones(count, int) if segments is None else segments
     input_ids = np.where(inside, number[:, None] + np.arange(S), 0)
     rng = np.random.default_rng(first)
     vocabulary = masking.Vocabulary(2000, 4, np.zeros(2000, bool))
@@ -40,7 +44,7 @@ def _write(path, first, count, compress=False):
     columns = {
         "input_ids": ids,
         "input_mask": inside,
-        "segment_ids": inside & (np.arange(S) > 4),
+        "segment_ids": np.where(inside & (np.arange(S) > 4), segments[:, None], 0),
         "masked_lm_positions": positions,
         "masked_lm_ids": true_ids,
         "masked_lm_weights": weights,
@@ -182,6 +186,14 @@ def test_a_single_pass_is_in_order_and_filled_up(shards):
     assert stream.describe(last["record_ids"])[-1] == f"{shards[4]}:43"
     # A worker whose rows are all filler gets them, too.
     assert (_read(stream, 6, 9, slice(24, 32))[0]["record_ids"] == -1).all()
+
+
+def test_a_record_without_a_second_segment_is_no_pair(tmp_path):
+    """Whatever the number of the second: some models have more than two."""
+    path = _write(tmp_path / "a.tfrecord", 10, 4, segments=np.array([1, 0, 2, 0]))
+    stream = pretraining.PretrainingStream([path], 4, S, P, shuffle=False, repeat=False)
+    (batch,) = _read(stream, 0, 1)
+    np.testing.assert_array_equal(batch["next_sentence_weights"], [1, 0, 1, 0])
 
 
 def test_dtypes_and_static_shapes(shards):
