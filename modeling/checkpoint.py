@@ -21,13 +21,15 @@ import numpy as np
 import tensorflow as tf
 
 from modeling import config as config_lib
-from modeling import deferred, matching, readers, whole_files
+from modeling import deferred, matching, named_arrays, readers, whole_files
 
 read = readers.read
 
 
 def load(
-    model, source: str | os.PathLike | Mapping, allow_missing: Iterable[str] = ()
+    model,
+    source: str | os.PathLike | named_arrays.Checkpoint,
+    allow_missing: Iterable[str] = (),
 ) -> matching.Report:
     """Loads a model's variables from a checkpoint.
 
@@ -44,7 +46,8 @@ def load(
       ModelError: nothing to read, a damaged file, a variable of the encoder that is
         missing or has another shape. The last two leave the model as it was.
     """
-    checkpoint = source if isinstance(source, Mapping) else readers.read(source)
+    opened = isinstance(source, named_arrays.Checkpoint)
+    checkpoint = source if opened else readers.read(source)
     report = _match(model, checkpoint, allow_missing)
     variables = {variable.path: variable for variable in model.variables}
     not_finite = []
@@ -77,7 +80,7 @@ def load_to_train(model, source: str | os.PathLike) -> matching.Report:
 
 def build(
     make_model: Callable,
-    source: str | os.PathLike | Mapping,
+    source: str | os.PathLike | named_arrays.Checkpoint,
     allow_missing: Iterable[str] = (),
 ) -> tuple[keras.Model, matching.Report]:
     """Makes a model with the weights of a checkpoint.
@@ -96,7 +99,8 @@ def build(
     Raises:
       ModelError: as for `load`.
     """
-    checkpoint = source if isinstance(source, Mapping) else readers.read(source)
+    opened = isinstance(source, named_arrays.Checkpoint)
+    checkpoint = source if opened else readers.read(source)
     reports, not_finite = [], []
 
     def prepare(model):

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -110,6 +111,53 @@ def test_twenty_steps_of_the_original():
     golden = tf.train.load_checkpoint(str(tiny.GOLDENS / "step20" / "model.ckpt-20"))
     assert set(golden.get_variable_to_shape_map()) == state.keys() | {"global_step"}
     assert_close(state, {name: golden.get_tensor(name) for name in state}, 1e-4)
+
+
+def fine_tuning_batches():
+    """Twenty batches of eight rows of 4 to 16 random tokens, with labels 0 to 2."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        mask = (np.arange(16) < rng.integers(4, 17, (8, 1))).astype(np.int32)
+        yield {
+            "input_ids": rng.integers(5, 113, (8, 16)).astype(np.int32) * mask,
+            "input_mask": mask,
+            "segment_ids": rng.integers(0, 2, (8, 16)).astype(np.int32) * mask,
+            "label_ids": rng.integers(0, 3, 8).astype(np.int32),
+            "example_weights": np.ones(8, np.float32),
+        }
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective"),
+    [
+        ("classification", losses.classification_objective()),
+        ("regression", losses.regression_objective()),
+    ],
+)
+def test_twenty_steps_of_hugging_face(kind, objective):
+    """Its optimizer and rates, with the flags that leave the original's."""
+    path = tiny.GOLDENS.parent / "hugging_face_training.json"
+    expected = json.loads(path.read_text())[kind]
+    chosen = settings.Settings(num_train_steps=20, bias_correction=True)
+    schedule = schedules.WarmupSchedule(1e-3, 20, 5, smooth_warmup=True)
+    num_labels = len(expected["logits"][0])
+    model = heads.ClassifierModel(tiny.bert_config(), num_labels, dropout=0.0)
+    weights = checkpoint.read(tiny.GOLDENS / "classifier")
+    checkpoint.load(model, weights)
+    model.output_weights.assign(weights["output_weights"][:num_labels])
+    model.output_bias.assign(weights["output_bias"][:num_labels])
+    optimizer = optimization.make(chosen, schedule, model.trainable_variables, 3)
+    strategy = tiny.strategy(1)
+    step = steps.TrainStep(model, objective, optimizer, schedule, strategy, chosen)
+    found = {"loss": [], "grad_norm": []}
+    for number, batch in enumerate(fine_tuning_batches()):
+        result = step.replica_step(batch, tf.constant(number, tf.int64), float(number))
+        for name, values in found.items():
+            values.append(result[name])
+    for name, values in found.items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-4, err_msg=name)
+    logits = model(batch)["logits"]
+    np.testing.assert_allclose(logits, expected["logits"], rtol=0, atol=1e-4)
 
 
 @pytest.fixture(scope="module")
