@@ -46,8 +46,7 @@ def load(
       ModelError: nothing to read, a damaged file, a variable of the encoder that is
         missing or has another shape. The last two leave the model as it was.
     """
-    opened = isinstance(source, named_arrays.Checkpoint)
-    checkpoint = source if opened else readers.read(source)
+    checkpoint = _opened(source)
     report = _match(model, checkpoint, allow_missing)
     variables = {variable.path: variable for variable in model.variables}
     not_finite = []
@@ -99,8 +98,7 @@ def build(
     Raises:
       ModelError: as for `load`.
     """
-    opened = isinstance(source, named_arrays.Checkpoint)
-    checkpoint = source if opened else readers.read(source)
+    checkpoint = _opened(source)
     reports, not_finite = [], []
 
     def prepare(model):
@@ -113,6 +111,10 @@ def build(
 
     model = deferred.make(make_model, prepare)
     return model, dataclasses.replace(reports[0], not_finite=tuple(not_finite))
+
+
+def _opened(source):
+    return source if isinstance(source, named_arrays.Checkpoint) else read(source)
 
 
 def _match(model, checkpoint, allow_missing):
