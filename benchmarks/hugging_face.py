@@ -1,58 +1,70 @@
-"""What Hugging Face's trainer reaches with the same encoder, rows and settings.
+"""What transformers reaches with the same encoder, rows and settings.
 
     pip install torch 'transformers<5' absl-py
     python -m benchmarks.hugging_face --task_name=STS-B --data_dir=glue/STS-B \\
-        --init_checkpoint=$BERT --seeds=1,2,3
+        --init_checkpoint=$BERT --seed=1 --seed=2 --seed=3
 
-Trains transformers' BertForSequenceClassification on PyTorch as run_classifier.py does
-with --bias_correction: the same peak and warm-up of the learning rate, decay,
-clipping, number of steps and rows in a batch, each batch padded to its longest row.
-Its tokenizer, model and schedule are its own; the files are read, and the answers
-scored, by this project. Imports no TensorFlow.
+Trains BertForSequenceClassification on PyTorch as run_classifier.py trains with
+--bias_correction and --smooth_warmup: the same peak of the learning rate, warm-up,
+weight decay, clipping, number of steps and rows in a batch; each batch is padded to its
+longest row. Tokenizer, model and schedule are theirs; the files are read, and the
+answers scored, by this project.
 """
 
-import platform
 import statistics
 import time
 
 import numpy as np
 import torch
 import transformers
-from absl import app, flags
+from absl import flags
 
-from data import answers, classification, glue
+from data import answers, classification, errors, glue
 from training import metrics
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("task_name", None, "One of GLUE.", required=True)
+flags.DEFINE_enum(
+    "task_name",
+    None,
+    [
+        name
+        for name, task in glue.TASKS.items()
+        if not any("{language}" in table.file for table in task.train)
+    ],
+    "One of GLUE.",
+    required=True,
+    case_sensitive=False,
+)
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.", required=True)
 flags.DEFINE_string("init_checkpoint", None, "Hugging Face's folder.", required=True)
-flags.DEFINE_integer("max_seq_length", 128, "Longer rows are cut.")
-flags.DEFINE_integer("train_batch_size", 32, "Rows in a batch.")
+flags.DEFINE_integer("max_seq_length", 128, "Longer rows are cut.", 3)
+flags.DEFINE_integer("train_batch_size", 32, "Rows in a batch.", 1)
 flags.DEFINE_float("learning_rate", 5e-5, "At its peak.")
-flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training rows.")
-flags.DEFINE_float("warmup_proportion", 0.1, "Of the steps.")
-flags.DEFINE_list("seeds", ["1"], "One training for each.")
+flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training rows.", 0.0)
+flags.DEFINE_float("warmup_proportion", 0.1, "Of the steps.", 0.0, 1.0)
+flags.DEFINE_multi_integer("seed", [1], "One training for each.")
 flags.DEFINE_bool(
     "group_by_length",
     False,
-    "Sort each 50 batches of the shuffled rows by length, as its Trainer can.",
+    "Sort the rows of 50 batches at a time by length, and shuffle these batches: less "
+    "padding, much as with their Trainer's option of this name.",
 )
-flags.DEFINE_integer("threads", 1, "Of PyTorch.")
+flags.DEFINE_integer("threads", 1, "Of PyTorch.", 1)
 
 
 class Rows:
     """The rows of one file: their features, and what the model is to predict."""
 
-    def __init__(self, task, tables, tokenizer):
-        examples = classification.read(FLAGS.data_dir, tables)
+    def __init__(self, task, tables, tokenizer, args):
+        examples = classification.read(args.data_dir, tables)
         texts = [example.text_a for example in examples.rows]
         pairs = [example.text_b for example in examples.rows]
+        self.path = examples.path
         self.features = tokenizer(
             *(texts, None if pairs[0] is None else pairs),
             truncation=True,
-            max_length=FLAGS.max_seq_length,
+            max_length=args.max_seq_length,
         )
         self.tokenizer = tokenizer
         self.lengths = np.array([len(ids) for ids in self.features["input_ids"]])
@@ -67,31 +79,32 @@ class Rows:
         }
         return self.tokenizer.pad(chosen, return_tensors="pt")
 
-    def order(self, generator):
-        """The numbers of the rows in the order of one epoch."""
-        order = generator.permutation(len(self.lengths))
-        if not FLAGS.group_by_length:
-            return order
-        size = FLAGS.train_batch_size
-        windows = np.split(order, range(50 * size, len(order), 50 * size))
-        batches = []
-        for rows in windows:
-            rows = rows[np.argsort(-self.lengths[rows], kind="stable")]
-            batches += np.split(rows, range(size, len(rows), size))
-        # The one that is not full stays last, where the epochs join.
-        *full, last = batches
-        generator.shuffle(full)
-        return np.concatenate([*full, last])
+
+def batches(rows, num_steps, args, seed):
+    """The numbers of the rows of each step: int [num_steps, train_batch_size]."""
+    generator = np.random.default_rng(seed)
+    size = args.train_batch_size
+    num_epochs = -(-num_steps * size // len(rows.lengths))
+    epochs = [generator.permutation(len(rows.lengths)) for _ in range(num_epochs)]
+    stream = np.concatenate(epochs)[: num_steps * size]
+    if not args.group_by_length:
+        return stream.reshape(num_steps, size)
+    windows = []
+    for window in np.split(stream, range(50 * size, len(stream), 50 * size)):
+        by_length = window[np.argsort(rows.lengths[window], kind="stable")]
+        windows.append(generator.permutation(by_length.reshape(-1, size)))
+    return np.concatenate(windows)
 
 
-def train(task, rows, seed):
-    """Returns a fine-tuned model and how many steps that took."""
-    transformers.set_seed(seed)
+def train(task, rows, num_steps, args, seed):
+    """Returns a fine-tuned model."""
+    torch.manual_seed(seed)
     kind = {"num_labels": 1, "problem_type": "regression"}
     if task.kind == "classification":
-        kind = {"num_labels": len(task.labels)}
+        kind["num_labels"] = len(task.labels)
+        kind["problem_type"] = "single_label_classification"
     model = transformers.BertForSequenceClassification.from_pretrained(
-        FLAGS.init_checkpoint, **kind
+        args.init_checkpoint, **kind
     )
     decayed, free = [], []
     for name, parameter in model.named_parameters():
@@ -101,29 +114,24 @@ def train(task, rows, seed):
         {"params": decayed, "weight_decay": 0.01},
         {"params": free, "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, lr=FLAGS.learning_rate, eps=1e-6)
-    size = FLAGS.train_batch_size
-    num_steps = int(len(rows.lengths) / size * FLAGS.num_train_epochs)
+    optimizer = torch.optim.AdamW(groups, lr=args.learning_rate, eps=1e-6)
     schedule = transformers.get_linear_schedule_with_warmup(
-        optimizer, int(num_steps * FLAGS.warmup_proportion), num_steps
+        optimizer, int(num_steps * args.warmup_proportion), num_steps
     )
-    generator = np.random.default_rng(seed)
-    epochs = range(int(np.ceil(FLAGS.num_train_epochs)))
-    stream = np.concatenate([rows.order(generator) for _ in epochs])
     targets = torch.tensor(rows.targets)
     if task.kind == "classification":
         targets = targets.long()
     model.train()
-    for batch in stream[: num_steps * size].reshape(num_steps, size):
+    for batch in batches(rows, num_steps, args, seed):
         model(**rows.batch(batch), labels=targets[batch]).loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
-    return model, num_steps
+    return model
 
 
-def scores(task, model, rows):
+def score(task, model, rows):
     """The task's metrics on rows that were not trained on: {name: number}."""
     model.eval()
     order = np.argsort(-rows.lengths, kind="stable")
@@ -140,28 +148,46 @@ def main(_):
     torch.set_num_threads(FLAGS.threads)
     task = glue.find(FLAGS.task_name)
     tokenizer = transformers.BertTokenizerFast.from_pretrained(FLAGS.init_checkpoint)
-    rows = Rows(task, task.train, tokenizer)
-    dev = Rows(task, task.dev[""], tokenizer)
+    rows = Rows(task, task.train, tokenizer, FLAGS)
+    dev = {
+        name: Rows(task, tables, tokenizer, FLAGS) for name, tables in task.dev.items()
+    }
+    num_rows = len(rows.lengths)
+    num_steps = int(num_rows / FLAGS.train_batch_size * FLAGS.num_train_epochs)
+    if num_steps == 0:
+        raise errors.InputError(
+            f"{rows.path}: {num_rows} rows make no step of "
+            f"--train_batch_size={FLAGS.train_batch_size} in "
+            f"--num_train_epochs={FLAGS.num_train_epochs:g}"
+        )
     print(
-        f"{FLAGS.task_name}, {len(rows.lengths)} rows, batch {FLAGS.train_batch_size}, "
-        f"{FLAGS.learning_rate:g}, {FLAGS.num_train_epochs:g} epochs; "
-        f"{platform.machine()}, {FLAGS.threads} threads, "
-        f"transformers {transformers.__version__}, PyTorch {torch.__version__}"
+        f"{FLAGS.task_name}, {num_rows} rows, batch {FLAGS.train_batch_size}, "
+        f"{FLAGS.learning_rate:g}, {FLAGS.num_train_epochs:g} epochs; {FLAGS.threads} "
+        f"threads, transformers {transformers.__version__}, PyTorch {torch.__version__}"
     )
     results = []
-    for seed in FLAGS.seeds:
+    for seed in FLAGS.seed:
         start = time.perf_counter()
-        model, num_steps = train(task, rows, int(seed))
+        model = train(task, rows, num_steps, FLAGS, seed)
         minutes = (time.perf_counter() - start) / 60
-        results.append(scores(task, model, dev))
-        shown = "  ".join(f"{name} {x:.4f}" for name, x in results[-1].items())
-        print(f"seed {seed}  {shown}  {num_steps} steps in {minutes:.1f} minutes")
+        results.append(
+            {
+                f"{metric} {name}".strip(): value
+                for name, part in dev.items()
+                for metric, value in score(task, model, part).items()
+            }
+        )
+        shown = "  ".join(f"{name} {value:.4f}" for name, value in results[-1].items())
+        print(
+            f"seed {seed}  {shown}  {num_steps} steps in {minutes:.1f} minutes",
+            flush=True,
+        )
     if len(results) > 1:
-        for name in task.metrics:
+        for name in results[0]:
             values = [result[name] for result in results]
             mean, deviation = statistics.mean(values), statistics.stdev(values)
             print(f"{name}: mean {mean:.4f}, standard deviation {deviation:.4f}")
 
 
 if __name__ == "__main__":
-    app.run(main)
+    errors.run(main)
