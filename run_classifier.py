@@ -343,7 +343,7 @@ def _task(args):
             args.task_type,
             tuple(labels) if labels else None,
         )
-    if not any("{language}" in table.file for table in task.train):
+    if not task.has_languages:
         fine_tuning.refuse(args, ["language"], f"{args.task_name} has one language")
     if task.kind == "regression":
         fine_tuning.refuse(args, ["labels"], "a regression has numbers")

@@ -27,11 +27,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_enum(
     "task_name",
     None,
-    [
-        name
-        for name, task in glue.TASKS.items()
-        if not any("{language}" in table.file for table in task.train)
-    ],
+    [name for name, task in glue.TASKS.items() if not task.has_languages],
     "One of GLUE.",
     required=True,
     case_sensitive=False,
@@ -81,7 +77,10 @@ class Rows:
 
 
 def batches(rows, num_steps, args, seed):
-    """The numbers of the rows of each step: int [num_steps, train_batch_size]."""
+    """The numbers of the rows of each step: int [num_steps, train_batch_size].
+
+    Not by `batching.ExampleStream`, which brings TensorFlow into PyTorch's process.
+    """
     generator = np.random.default_rng(seed)
     size = args.train_batch_size
     num_epochs = -(-num_steps * size // len(rows.lengths))

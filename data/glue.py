@@ -73,6 +73,11 @@ class Task:
     submission: dict[str, str] = dataclasses.field(default_factory=dict)
     value_range: tuple[float, float] | None = None
 
+    @property
+    def has_languages(self):
+        """Whether there are files for several languages, of which one is asked for."""
+        return any("{language}" in table.file for table in self.train)
+
 
 def _task(columns, submission=None, test_columns=None, **kwargs):
     """The usual case: train.tsv, dev.tsv and a test.tsv without labels."""
